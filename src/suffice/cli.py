@@ -1,0 +1,105 @@
+"""The command `suffice`."""
+
+import time
+from typing import Annotated
+
+import jax
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import suffice
+from suffice import zoo
+from suffice.grid import GridPosterior
+from suffice.model import Model
+from suffice.simulation import Simulations
+
+app = typer.Typer(help="Likelihood-free inference with learned sufficient statistics.", no_args_is_help=True)
+console = Console()
+
+MODELS = {
+    "gaussian": zoo.gaussian,
+    "gamma": zoo.gamma,
+    "beta": zoo.beta,
+    "ar2": zoo.ar2,
+    "ma2": zoo.ma2,
+    "lorenz96-small": lambda: zoo.lorenz96("small"),
+    "lorenz96-large": lambda: zoo.lorenz96("large"),
+}
+
+
+@app.callback(invoke_without_command=True)
+def main(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:  # noqa: FBT002
+    """Likelihood-free inference with learned sufficient statistics."""
+    if version:
+        console.print(suffice.__version__)
+        raise typer.Exit
+
+
+@app.command()
+def models() -> None:
+    """List the embedded models: their parameters, and the shape of their data."""
+    table = Table("model", "parameters", "shape of x", "likelihood")
+    for name, make in MODELS.items():
+        model = make()
+        known = "known" if model.log_likelihood is not None else "–"
+        table.add_row(name, ", ".join(model.names), " × ".join(map(str, model.data_shape)), known)
+    console.print(table)
+
+
+@app.command()
+def check(name: Annotated[str, typer.Argument(help="A model's name, as `suffice models` lists them.")]) -> None:
+    """Try a model out and say what was seen. For example: suffice check ar2."""
+    found = suffice.check(_model(name))
+    console.print(str(found), highlight=False)
+    raise typer.Exit(0 if found.ok else 1)
+
+
+@app.command()
+def demo(
+    seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 0,
+    num: Annotated[int, typer.Option(help="How many simulations to make.", min=1)] = 10_000,
+) -> None:
+    """The main job on an embedded example: ten Gamma values, from the simulator to the posterior."""
+    key_sims, key_truth, key_draws = jax.random.split(jax.random.key(seed), 3)
+    model = zoo.gamma()
+    console.print("[bold]The model[/bold]: ten values from a Gamma distribution, shape k and scale theta unknown.")
+    console.print(str(suffice.check(model)), highlight=False)
+
+    began = time.perf_counter()
+    sims = suffice.simulate(key_sims, model, num)
+    seconds = time.perf_counter() - began
+    console.print(f"\n[bold]Simulated[/bold] {len(sims):,} pairs in {seconds:.2f} s:")
+    console.print(_simulations_table(sims))
+
+    observation = suffice.simulate(key_truth, model, 1)
+    exact = zoo.exact_posterior(model, observation.x[0])
+    console.print("\n[bold]One observation[/bold], and the exact posterior that learned ones are held against:")
+    console.print(_posterior_table(exact, observation))
+    draws = exact.resample(key_draws, 10_000)
+    console.print(
+        f"The grid is exact to {exact.error:.1e} in probability; the mean of {draws.draws.shape[1]:,} draws from it is "
+        + ", ".join(f"{name} = {mean:.3f}" for name, mean in zip(draws.names, draws.mean, strict=True))
+        + "."
+    )
+
+
+def _model(name: str) -> Model:
+    if name not in MODELS:
+        console.print(f"There is no model {name!r}. The models are: {', '.join(MODELS)}.")
+        raise typer.Exit(2)
+    return MODELS[name]()
+
+
+def _simulations_table(sims: Simulations) -> Table:
+    table = Table(*sims.names, "x (the first five values)")
+    for theta, x in zip(sims.theta[:5], sims.x[:5], strict=True):
+        table.add_row(*(f"{value:.3f}" for value in theta), "  ".join(f"{value:.3f}" for value in x[:5]))
+    return table
+
+
+def _posterior_table(posterior: GridPosterior, truth: Simulations) -> Table:
+    table = Table("parameter", "truth", "posterior mean", "posterior sd")
+    for row in zip(posterior.names, truth.theta[0], posterior.mean, posterior.sd, strict=True):
+        table.add_row(row[0], *(f"{value:.3f}" for value in row[1:]))
+    return table

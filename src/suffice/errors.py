@@ -1,0 +1,17 @@
+"""What can go wrong, by name. Every message says what was given, what was expected and what to do."""
+
+
+class ModelError(ValueError):
+    """A model whose parts do not fit together, or whose simulator does not keep its word."""
+
+
+class SupportError(ValueError):
+    """A value on or outside the bounds it was declared to lie within."""
+
+
+class StorageError(ValueError):
+    """A file that is not there, not whole, not ours, or of a newer version."""
+
+
+class SimulationWarning(UserWarning):
+    """Some simulations cannot be used."""

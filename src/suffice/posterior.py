@@ -1,0 +1,91 @@
+"""The value every sampler ends in: draws of θ, with weights where they are not equal."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import jax
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from suffice import storage
+from suffice.randomness import require_key
+
+
+@storage.artefact
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws from a posterior.
+
+    Attributes:
+        draws: one θ for each chain and draw.
+        weights: probabilities of the draws, summing to 1 over all; None when equal.
+        names: the parameters' names.
+        info: plain values and arrays about how the draws were made.
+    """
+
+    draws: Float[np.ndarray, "chain draw p"]
+    names: tuple[str, ...]
+    weights: Float[np.ndarray, "chain draw"] | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+
+    kind: ClassVar[str] = "posterior"
+    version: ClassVar[int] = 1
+
+    def __repr__(self) -> str:
+        chains, draws, _ = self.draws.shape
+        weighted = "" if self.weights is None else "weighted "
+        return f"Posterior({chains} × {draws} {weighted}draws of {', '.join(self.names)})"
+
+    @property
+    def flat(self) -> Float[np.ndarray, "n p"]:
+        """All draws in one row each, chains one after another."""
+        return self.draws.reshape(-1, self.draws.shape[-1])
+
+    @property
+    def flat_weights(self) -> Float[np.ndarray, " n"]:
+        """The probability of each row of `flat`."""
+        n = len(self.flat)
+        return np.full(n, 1.0 / n) if self.weights is None else self.weights.reshape(-1)
+
+    @property
+    def mean(self) -> Float[np.ndarray, " p"]:
+        """The posterior mean."""
+        return np.average(self.flat, axis=0, weights=self.flat_weights)
+
+    @property
+    def covariance(self) -> Float[np.ndarray, "p p"]:
+        """The posterior covariance."""
+        return np.atleast_2d(np.cov(self.flat, rowvar=False, aweights=self.flat_weights, bias=True))
+
+    @property
+    def sd(self) -> Float[np.ndarray, " p"]:
+        """The posterior standard deviations."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def resample(self, key: PRNGKeyArray, num: int) -> Self:
+        """`num` draws of equal weight, in one chain, drawn with replacement by their weights."""
+        rows = jax.random.choice(require_key(key), len(self.flat), (num,), p=np.asarray(self.flat_weights))
+        return type(self)(self.flat[np.asarray(rows)][None], self.names, info=self.info)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write to one file; `suffice.load` reads it."""
+        return storage.save(self, path)
+
+    def to_archive(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """See `storage.Artefact`."""
+        arrays = {f"info/{name}": value for name, value in self.info.items() if isinstance(value, np.ndarray)}
+        plain = {name: value for name, value in self.info.items() if not isinstance(value, np.ndarray)}
+        arrays["draws"] = self.draws
+        if self.weights is not None:
+            arrays["weights"] = self.weights
+        return {"names": list(self.names), "info": plain}, arrays
+
+    @classmethod
+    def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """See `storage.Artefact`."""
+        info = manifest["info"] | {
+            name.removeprefix("info/"): value for name, value in arrays.items() if name.startswith("info/")
+        }
+        return cls(arrays["draws"], tuple(manifest["names"]), arrays.get("weights"), info)

@@ -1,0 +1,7 @@
+"""Simulations: pairs (θ, x) from prior and model, and the verb that makes them."""
+
+from suffice.simulation.checking import Check as Check
+from suffice.simulation.checking import check as check
+from suffice.simulation.simulate import simulate as simulate
+from suffice.simulation.simulations import Simulations as Simulations
+from suffice.simulation.simulations import Status as Status

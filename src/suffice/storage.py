@@ -1,0 +1,118 @@
+"""Files: one versioned, atomically written archive of arrays for everything that can be saved.
+
+An archive is an ordinary ``.npz`` file (any numpy reads it) with one more member, ``manifest.json``, that holds the
+kind of the artefact, the version of its layout and everything that is no array. No pickle, ever.
+"""
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
+
+from suffice.errors import StorageError
+
+MANIFEST = "manifest.json"
+
+
+class Artefact(Protocol):
+    """A value that can be saved: its kind, the version of its layout, and the way to arrays and back."""
+
+    kind: ClassVar[str]
+    version: ClassVar[int]
+
+    def to_archive(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The manifest (plain JSON values) and the arrays."""
+        ...
+
+    @classmethod
+    def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """The value again."""
+        ...
+
+
+_kinds: dict[str, type[Artefact]] = {}
+_Class = TypeVar("_Class", bound=type)
+
+
+def artefact(cls: _Class) -> _Class:
+    """Class decorator: let `load` find this class by its `kind`."""
+    _kinds[cls.kind] = cls  # type: ignore[attr-defined]
+    return cls
+
+
+def save(value: Artefact, path: str | os.PathLike[str]) -> Path:
+    """Write `value` to `path`: all of it or nothing, whatever interrupts."""
+    manifest, arrays = value.to_archive()
+    header = {"suffice": value.kind, "version": value.version, "content": manifest}
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise StorageError(f"Cannot write {target}: there is no folder {target.parent}. Create it first.")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+                with _member(archive, MANIFEST) as member:
+                    member.write(json.dumps(header, indent=1, sort_keys=True).encode())
+                for name, array in arrays.items():
+                    with _member(archive, f"{name}.npy") as member:
+                        np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The value saved at `path`: whatever kind it is, checked for wholeness and version."""
+    header, arrays = _read(Path(path))
+    kind, version = header["suffice"], header["version"]
+    if kind not in _kinds:
+        known = ", ".join(sorted(_kinds))
+        raise StorageError(
+            f"{path} holds a {kind!r}, which this suffice does not know (it knows {known}). Update suffice."
+        )
+    cls = _kinds[kind]
+    if version > cls.version:
+        raise StorageError(
+            f"{path} was written by a newer suffice ({kind} layout {version}; this one reads up to {cls.version}). "
+            "Update suffice."
+        )
+    return cls.from_archive(header["content"], arrays)
+
+
+def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, np.ndarray]]:
+    if not path.is_file():
+        raise StorageError(f"There is no file {path}.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read(MANIFEST))
+            arrays = {
+                name.removesuffix(".npy"): _read_array(archive, name) for name in archive.namelist() if name != MANIFEST
+            }
+        header["suffice"], header["version"], header["content"]
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError, OSError) as error:
+        raise StorageError(
+            f"{path} is not a whole suffice file ({error}): it is truncated, damaged or something else. "
+            "Take it from a backup or make it again."
+        ) from error
+    return header, arrays
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    # A fixed date, so that the same content gives the same file.
+    return archive.open(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), "w", force_zip64=True)
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(name) as member:
+        array = np.lib.format.read_array(member, allow_pickle=False)
+        member.read()  # to the end, where the checksum is compared
+    return array

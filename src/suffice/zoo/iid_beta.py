@@ -1,0 +1,44 @@
+"""Ten iid values from a Beta (Section "Exponential family models" of the paper)."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import betaln
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpyro.distributions import constraints
+
+from suffice.model import Model
+from suffice.zoo.priors import uniform
+
+SIZE = 10
+
+
+@cache
+def beta() -> Model:
+    """x₁, …, x₁₀ ~ Beta(α, β), α, β ∈ [1, 3]; f = (Σ log x, Σ log(1 − x)), η = (α − 1, β − 1)."""
+
+    def simulator(key: PRNGKeyArray, theta: Float[Array, "2"]) -> Float[Array, "10"]:
+        alpha, beta = theta
+        return jax.random.beta(key, alpha, beta, (SIZE,))
+
+    def sufficient_statistics(x: Float[Array, "10"]) -> Float[Array, "2"]:
+        return jnp.stack([jnp.sum(jnp.log(x)), jnp.sum(jnp.log1p(-x))])
+
+    def natural_parameters(theta: Float[Array, "2"]) -> Float[Array, "2"]:
+        return theta - 1.0
+
+    def log_likelihood(x: Float[Array, "10"], theta: Float[Array, "2"]) -> Float[Array, ""]:
+        # Not numpyro's Beta: compiled and vectorised over theta, XLA gets its log-density wrong.
+        return jnp.dot(natural_parameters(theta), sufficient_statistics(x)) - SIZE * betaln(theta[0], theta[1])
+
+    return Model(
+        uniform([1.0, 1.0], [3.0, 3.0]),
+        simulator,
+        support=constraints.unit_interval,
+        names=("alpha", "beta"),
+        log_likelihood=log_likelihood,
+        exchangeable=True,
+        sufficient_statistics=sufficient_statistics,
+        natural_parameters=natural_parameters,
+    )

@@ -1,0 +1,21 @@
+"""Shared by all tests: the compilation cache, the random keys."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import pytest
+
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".cache" / "jax"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+@pytest.fixture
+def key() -> jax.Array:
+    return jax.random.key(20260101)
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
