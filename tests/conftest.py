@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jax
+import jaxtyping
 import pytest
 
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".cache" / "jax"))
@@ -19,3 +20,11 @@ def key() -> jax.Array:
 def float64() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def unchecked_types() -> Iterator[None]:
+    """Without run-time type checks, as users run it: for tests of what the library itself says of wrong types."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

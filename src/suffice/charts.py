@@ -6,7 +6,7 @@ data. Only this module knows a log-determinant.
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
@@ -18,7 +18,7 @@ from numpyro.distributions.transforms import Transform, biject_to
 
 from suffice.errors import SupportError
 
-Support = constraints.Constraint
+Support: TypeAlias = constraints.Constraint
 
 
 class Chart(eqx.Module):
@@ -36,7 +36,7 @@ class Chart(eqx.Module):
     scale: Float[Array, "..."]
 
     @classmethod
-    def unscaled(cls, support: Support, shape: tuple[int, ...]) -> Self:
+    def unscaled(cls, support: Support, shape: tuple[int, ...]) -> "Chart":
         """The bijection alone, for values of `shape`."""
         shape = biject_to(support).inverse_shape(shape)
         return cls(support, jnp.zeros(shape), jnp.ones(shape))
@@ -49,7 +49,7 @@ class Chart(eqx.Module):
         *,
         pooled: tuple[int, ...] = (),
         what: str = "x",
-    ) -> Self:
+    ) -> "Chart":
         """The chart that standardises `values`, one row a value.
 
         `pooled` names the axes of one value whose coordinates share one shift and scale: all of them for iid
@@ -64,7 +64,7 @@ class Chart(eqx.Module):
         shift, scale = y.mean(axes, keepdims=True), y.std(axes, keepdims=True)
         constant = np.argwhere(scale[0] <= 1e-6 * (1e-30 + np.abs(shift[0])))
         if len(constant):
-            where = "" if scale.size == 1 else f" at coordinate {_coordinate(constant[0])}"
+            where = "" if scale.size == 1 else f" at coordinate {_coordinate(constant[0].tolist())}"
             raise SupportError(
                 f"{what} is constant{where} in all {len(values)} rows, so it has no density there. "
                 f"Leave such coordinates out of {what}."
@@ -171,7 +171,6 @@ def _scalar_support(support: Support) -> Support:
 
 
 def _coordinate(index: Sequence[int]) -> str:
-    index = [int(i) for i in index]
     return str(index[0]) if len(index) == 1 else str(tuple(index))
 
 

@@ -1,6 +1,8 @@
 """The command `suffice`."""
 
 import time
+from collections.abc import Callable
+from importlib.metadata import version
 from typing import Annotated
 
 import jax
@@ -8,16 +10,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import suffice
 from suffice import zoo
 from suffice.grid import GridPosterior
 from suffice.model import Model
-from suffice.simulation import Simulations
+from suffice.simulation import Simulations, simulate
+from suffice.simulation import check as trial
 
 app = typer.Typer(help="Likelihood-free inference with learned sufficient statistics.", no_args_is_help=True)
 console = Console()
 
-MODELS = {
+MODELS: dict[str, Callable[[], Model]] = {
     "gaussian": zoo.gaussian,
     "gamma": zoo.gamma,
     "beta": zoo.beta,
@@ -29,10 +31,10 @@ MODELS = {
 
 
 @app.callback(invoke_without_command=True)
-def main(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:  # noqa: FBT002
+def main(show_version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:  # noqa: FBT002
     """Likelihood-free inference with learned sufficient statistics."""
-    if version:
-        console.print(suffice.__version__)
+    if show_version:
+        console.print(version("suffice"))
         raise typer.Exit
 
 
@@ -50,7 +52,7 @@ def models() -> None:
 @app.command()
 def check(name: Annotated[str, typer.Argument(help="A model's name, as `suffice models` lists them.")]) -> None:
     """Try a model out and say what was seen. For example: suffice check ar2."""
-    found = suffice.check(_model(name))
+    found = trial(_model(name))
     console.print(str(found), highlight=False)
     raise typer.Exit(0 if found.ok else 1)
 
@@ -64,15 +66,15 @@ def demo(
     key_sims, key_truth, key_draws = jax.random.split(jax.random.key(seed), 3)
     model = zoo.gamma()
     console.print("[bold]The model[/bold]: ten values from a Gamma distribution, shape k and scale theta unknown.")
-    console.print(str(suffice.check(model)), highlight=False)
+    console.print(str(trial(model)), highlight=False)
 
     began = time.perf_counter()
-    sims = suffice.simulate(key_sims, model, num)
+    sims = simulate(key_sims, model, num)
     seconds = time.perf_counter() - began
     console.print(f"\n[bold]Simulated[/bold] {len(sims):,} pairs in {seconds:.2f} s:")
     console.print(_simulations_table(sims))
 
-    observation = suffice.simulate(key_truth, model, 1)
+    observation = simulate(key_truth, model, 1)
     exact = zoo.exact_posterior(model, observation.x[0])
     console.print("\n[bold]One observation[/bold], and the exact posterior that learned ones are held against:")
     console.print(_posterior_table(exact, observation))

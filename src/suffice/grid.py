@@ -7,7 +7,6 @@ each node: draws from it are a node and a triangular jitter, exact for the inter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +48,7 @@ class GridPosterior:
         limits: Float[ArrayLike, "2 p"],
         *,
         tolerance: float = 1e-3,
-    ) -> Self:
+    ) -> "GridPosterior":
         """Tabulate the density ∝ exp(log_density(θ)) to within `tolerance` in total variation.
 
         The search begins in `box` (lower and upper corner), zooms in to where the mass is or moves out towards

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from numpy.typing import ArrayLike as Values
 from numpyro.distributions import Distribution, constraints
 
 from suffice.charts import Chart, Support, describe, per_coordinate
@@ -120,7 +121,7 @@ class Model:
         """The chart of θ on the prior's support, standardised on these rows."""
         return Chart.fit(self.prior.support, theta, what="theta")
 
-    def observation(self, observed: ArrayLike, *, iid: bool = False) -> np.ndarray:
+    def observation(self, observed: Values, *, iid: bool = False) -> np.ndarray:
         """`observed` as an array of x's shape (one more leading axis if `iid`), finite and inside the support."""
         values = np.asarray(observed, dtype=jax.dtypes.canonicalize_dtype(float))
         expected = ("n", *self.data_shape) if iid else self.data_shape
@@ -196,7 +197,7 @@ def _checked_support(support: Support | Sequence[Support], data_shape: tuple[int
                 "Give one constraint for all of x, or one for each coordinate of its last axis."
             )
         support = per_coordinate([_checked_support(one, (1,)) for one in support])
-    if not isinstance(support, Support) or support.is_discrete or support.event_dim != 0:
+    if not isinstance(support, constraints.Constraint) or support.is_discrete or support.event_dim != 0:
         raise ModelError(
             f"support is {support!r}, but must be a numpyro constraint on each coordinate: constraints.real, positive, "
             "greater_than(a), less_than(b), interval(a, b), or a list of such, one a coordinate."

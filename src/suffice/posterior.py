@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -64,7 +64,7 @@ class Posterior:
         """The posterior standard deviations."""
         return np.sqrt(np.diag(self.covariance))
 
-    def resample(self, key: PRNGKeyArray, num: int) -> Self:
+    def resample(self, key: PRNGKeyArray, num: int) -> "Posterior":
         """`num` draws of equal weight, in one chain, drawn with replacement by their weights."""
         rows = jax.random.choice(require_key(key), len(self.flat), (num,), p=np.asarray(self.flat_weights))
         return type(self)(self.flat[np.asarray(rows)][None], self.names, info=self.info)
@@ -83,7 +83,7 @@ class Posterior:
         return {"names": list(self.names), "info": plain}, arrays
 
     @classmethod
-    def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+    def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> "Posterior":
         """See `storage.Artefact`."""
         info = manifest["info"] | {
             name.removeprefix("info/"): value for name, value in arrays.items() if name.startswith("info/")

@@ -9,6 +9,8 @@ import numpy as np
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, PRNGKeyArray
 
+FEWEST = 32  # numbers in one draw from which on the written-out rounds are faster
+
 
 def require_key(key: Any) -> PRNGKeyArray:
     """`key` as one typed JAX key; a sentence instead of a stack trace for anything else."""
@@ -29,7 +31,7 @@ def key_record(key: PRNGKeyArray) -> dict[str, Any]:
 
 def key_from_record(record: dict[str, Any]) -> PRNGKeyArray:
     """The key that `key_record` wrote."""
-    data = np.asarray(record["data"], dtype=np.uint32)
+    data = jnp.asarray(record["data"], dtype=np.uint32)
     return jax.random.wrap_key_data(data, impl=record["implementation"])
 
 
@@ -37,7 +39,8 @@ def fast(key: PRNGKeyArray) -> PRNGKeyArray:
     """The same key with the same numbers, made several times faster on the CPU.
 
     JAX compiles its Threefry generator for the CPU as a loop over rounds that runs through memory; written out, the
-    rounds fuse with whatever uses the numbers. Keys of another generator are given back as they are.
+    rounds fuse with whatever uses the numbers. For uniform, normal and the like: JAX makes Gamma and Poisson numbers
+    from its own keys only, or faster. Keys of another generator are given back as they are.
     """
     if str(jax.random.key_impl(key)) != "threefry2x32":
         return key
@@ -50,7 +53,8 @@ def _plain(key_data: Array) -> PRNGKeyArray:
 
 def _random_bits(key_data: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
     size = math.prod(shape)
-    if bit_width != 32 or size >= 2**32 or not jax.config.jax_threefry_partitionable:
+    written_out = FEWEST <= size < 2**32 and bit_width == 32 and jax.threefry_partitionable.value
+    if not written_out:
         return jax.random.bits(_plain(key_data), shape, np.dtype(f"uint{bit_width}"))
     counts = jax.lax.iota(np.uint32, size)
     low, high = _threefry(key_data[0], key_data[1], jnp.zeros_like(counts), counts)

@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from suffice.errors import StorageError
 MANIFEST = "manifest.json"
 
 
+@runtime_checkable
 class Artefact(Protocol):
     """A value that can be saved: its kind, the version of its layout, and the way to arrays and back."""
 
@@ -30,7 +31,7 @@ class Artefact(Protocol):
         ...
 
     @classmethod
-    def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+    def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         """The value again."""
         ...
 
@@ -56,10 +57,10 @@ def save(value: Artefact, path: str | os.PathLike[str]) -> Path:
     try:
         with os.fdopen(handle, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-                with _member(archive, MANIFEST) as member:
+                with archive.open(_member(MANIFEST), "w", force_zip64=True) as member:
                     member.write(json.dumps(header, indent=1, sort_keys=True).encode())
                 for name, array in arrays.items():
-                    with _member(archive, f"{name}.npy") as member:
+                    with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as member:
                         np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
@@ -106,9 +107,9 @@ def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, np.ndarray]]:
     return header, arrays
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+def _member(name: str) -> zipfile.ZipInfo:
     # A fixed date, so that the same content gives the same file.
-    return archive.open(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), "w", force_zip64=True)
+    return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:

@@ -2,6 +2,6 @@
 
 from suffice.simulation.checking import Check as Check
 from suffice.simulation.checking import check as check
-from suffice.simulation.simulate import simulate as simulate
+from suffice.simulation.running import simulate as simulate
 from suffice.simulation.simulations import Simulations as Simulations
 from suffice.simulation.simulations import Status as Status

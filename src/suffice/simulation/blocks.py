@@ -15,7 +15,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from suffice.charts import Chart
 from suffice.model import Model
-from suffice.randomness import fast
 from suffice.simulation.simulations import Status
 
 LANES = 128  # simulations in one group: few enough to stay in the processor's cache
@@ -42,7 +41,7 @@ def simulate_block(model: Model, key: PRNGKeyArray, first: Int[Array, ""], group
     chart = Chart.unscaled(model.support, model.data_shape)
 
     def one(index: Array) -> Pairs:
-        key_prior, key_simulator = jax.random.split(fast(jax.random.fold_in(key, index)))
+        key_prior, key_simulator = jax.random.split(jax.random.fold_in(key, index))
         theta = model.prior.sample(key_prior)
         x = model.simulator(key_simulator, theta)
         finite = jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(theta))

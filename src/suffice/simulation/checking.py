@@ -76,7 +76,8 @@ def _findings(key: PRNGKeyArray, model: Model) -> Iterator[Finding]:
     if stray:
         yield Finding(stray, problem=True)
         return
-    (theta, x, status), seconds = _first_group(model, key_block)
+    block, seconds = _first_group(model, key_block)
+    theta, x, status = (np.asarray(part) for part in block)
     yield _finite_finding(model, theta, status)
     yield _support_finding(model, x, status)
     yield _repeat_finding(model)
@@ -92,7 +93,7 @@ def require_sound(model: Model, key: PRNGKeyArray) -> tuple[Pairs, float]:
     if stray:
         raise ModelError(stray)
     block, seconds = _first_group(model, key)
-    theta, status = block.theta, block.status
+    theta, status = np.asarray(block.theta), np.asarray(block.status)
     for failure, remedy in {
         Status.NOT_FINITE: "are not finite. Mend the simulator, or narrow the prior to where it works",
         Status.OUTSIDE_SUPPORT: f"lie on or outside the declared support, {describe(model.support)}. Declare the "
@@ -215,7 +216,7 @@ def _variation_findings(model: Model, key_theta: PRNGKeyArray, key_x: PRNGKeyArr
 
 def _likelihood_finding(model: Model, theta: np.ndarray, x: np.ndarray) -> Finding:
     assert model.log_likelihood is not None
-    values = np.asarray(jax.vmap(model.log_likelihood)(x, theta))
+    values = np.asarray(jax.vmap(model.log_likelihood)(jnp.asarray(x), jnp.asarray(theta)))
     if values.shape != (len(theta),):
         return Finding(f"log_likelihood(x, theta) has shape {values.shape[1:]}, but must be a scalar.", problem=True)
     if not np.isfinite(values).all():

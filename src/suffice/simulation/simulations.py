@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
@@ -53,7 +53,7 @@ class Simulations:
     def __len__(self) -> int:
         return len(self.theta)
 
-    def __getitem__(self, rows: slice | np.ndarray) -> Self:
+    def __getitem__(self, rows: slice | np.ndarray) -> "Simulations":
         return replace(self, theta=self.theta[rows], x=self.x[rows], status=self.status[rows])
 
     def __repr__(self) -> str:
@@ -66,7 +66,7 @@ class Simulations:
         return int(np.sum(self.status == Status.GOOD))
 
     @property
-    def good(self) -> Self:
+    def good(self) -> "Simulations":
         """The simulations that can be used."""
         return self if self.num_good == len(self) else self[self.status == Status.GOOD]
 
@@ -75,7 +75,7 @@ class Simulations:
         """The key of the run; None if these rows come from several runs."""
         return key_from_record(self.provenance[0]["key"]) if len(self.provenance) == 1 else None
 
-    def split(self, first: int | float) -> tuple[Self, Self]:
+    def split(self, first: int | float) -> tuple["Simulations", "Simulations"]:
         """The first `first` simulations (a number, or a fraction below 1) and the rest. Rows are iid: no shuffling."""
         number = round(first * len(self)) if isinstance(first, float) else first
         if not 0 < number < len(self):
@@ -85,7 +85,7 @@ class Simulations:
             )
         return self[:number], self[number:]
 
-    def concatenate(self, *others: "Simulations") -> Self:
+    def concatenate(self, *others: "Simulations") -> "Simulations":
         """These simulations and the others, in one value."""
         parts = (self, *others)
         for other in others:
@@ -121,6 +121,6 @@ class Simulations:
         return manifest, {"theta": self.theta, "x": self.x, "status": self.status}
 
     @classmethod
-    def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+    def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> "Simulations":
         """See `storage.Artefact`."""
         return cls(**arrays, names=tuple(manifest["names"]), provenance=tuple(manifest["provenance"]))

@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from suffice.model import Model
+from suffice.randomness import fast
 from suffice.zoo.priors import uniform
 
 LENGTH = 100
@@ -26,7 +27,7 @@ def ar2() -> Model:
             return (x, previous), x
 
         zero = jnp.zeros(())
-        return jax.lax.scan(step, (zero, zero), jax.random.normal(key, (LENGTH,)))[1]
+        return jax.lax.scan(step, (zero, zero), jax.random.normal(fast(key), (LENGTH,)))[1]
 
     def log_likelihood(x: Float[Array, "100"], theta: Float[Array, "2"]) -> Float[Array, ""]:
         theta1, theta2 = theta

@@ -3,7 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike as Values
 
 from suffice.charts import bounds
 from suffice.errors import ModelError
@@ -11,9 +12,7 @@ from suffice.grid import GridPosterior
 from suffice.model import Model
 
 
-def exact_posterior(
-    model: Model, observed: Float[ArrayLike, "..."], *, iid: bool = False, tolerance: float = 1e-3
-) -> GridPosterior:
+def exact_posterior(model: Model, observed: Values, *, iid: bool = False, tolerance: float = 1e-3) -> GridPosterior:
     """The posterior π(θ|x) ∝ π(θ) p(x|θ) on a grid, within `tolerance` in total variation.
 
     Args:

@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from suffice.model import Model
+from suffice.randomness import fast
 from suffice.zoo.priors import uniform
 
 SIZE = 10
@@ -19,7 +20,7 @@ def gaussian() -> Model:
 
     def simulator(key: PRNGKeyArray, theta: Float[Array, "2"]) -> Float[Array, "10"]:
         mu, sigma = theta
-        return mu + sigma * jax.random.normal(key, (SIZE,))
+        return mu + sigma * jax.random.normal(fast(key), (SIZE,))
 
     def log_likelihood(x: Float[Array, "10"], theta: Float[Array, "2"]) -> Float[Array, ""]:
         mu, sigma = theta

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from suffice.model import Model
+from suffice.randomness import fast
 from suffice.zoo.priors import uniform
 
 FORCING = 10.0
@@ -56,7 +57,7 @@ def lorenz96(size: Literal["small", "large"] = "small") -> Model:
             y = y + TIME_STEP / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
             return (y, noise), y
 
-        shocks = jax.random.normal(key, (steps, variables))
+        shocks = jax.random.normal(fast(key), (steps, variables))
         start = jnp.asarray(INITIAL_STATE[:variables], shocks.dtype)
         return jax.lax.scan(step, (start, jnp.zeros_like(start)), shocks)[1]
 

@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from suffice.model import Model
+from suffice.randomness import fast
 from suffice.zoo.priors import uniform
 
 LENGTH = 100
@@ -29,7 +30,7 @@ def ma2() -> Model:
             return (noise, previous), noise + theta1 * previous + theta2 * before
 
         zero = jnp.zeros(())
-        return jax.lax.scan(step, (zero, zero), jax.random.normal(key, (LENGTH,)))[1]
+        return jax.lax.scan(step, (zero, zero), jax.random.normal(fast(key), (LENGTH,)))[1]
 
     def log_likelihood(x: Float[Array, "100"], theta: Float[Array, "2"]) -> Float[Array, ""]:
         # x = L ξ with L unit lower triangular: solve for ξ; the determinant is 1.

@@ -1,0 +1,96 @@
+"""A model says what is wrong with it when it is built."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from numpyro.distributions import constraints
+
+from suffice import Model, ModelError, SupportError
+
+PRIOR = dist.Uniform(jnp.array([0.0, 1.0]), jnp.array([1.0, 2.0])).to_event(1)
+
+
+def normal(key: jax.Array, theta: jax.Array) -> jax.Array:
+    return theta[0] + theta[1] * jax.random.normal(key, (5,))
+
+
+def three_parameters(key: jax.Array, theta: jax.Array) -> jax.Array:
+    a, b, c = theta
+    return a + b * jax.random.normal(key, (5,)) + c
+
+
+def test_defaults() -> None:
+    model = Model(PRIOR, normal)
+    assert (model.num_parameters, model.data_shape, model.data_size) == (2, (5,), 5)
+    assert model.names == ("theta1", "theta2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"prior": dist.Uniform(0.0, 1.0)}, r"event shape \(\).*expand\(\[1\]\)"),
+        ({"prior": dist.Uniform(jnp.zeros(2), jnp.ones(2))}, r"Call \.to_event\(1\)"),
+        ({"prior": "uniform"}, "must be a numpyro distribution"),
+        ({"prior": dist.Poisson(jnp.ones(2)).to_event(1)}, "discrete"),
+        ({"simulator": three_parameters}, r"theta of shape \(2,\).*agree on the number of parameters"),
+        ({"simulator": lambda key, theta: (theta, theta)}, "must return one array"),
+        ({"simulator": lambda key, theta: jax.random.poisson(key, theta)}, "Cast it"),
+        ({"simulator": lambda key, theta: theta[0]}, r"shape \(\).*\(T, K\)"),
+        ({"simulator": lambda key, theta: jnp.zeros((2, 3, 4))}, r"shape \(2, 3, 4\)"),
+        ({"simulator": lambda key, theta: np.asarray(theta)}, "must be JAX code"),
+        ({"names": ("a",)}, "2 different names"),
+        ({"names": ("a", "a")}, "2 different names"),
+        ({"names": "ab"}, "2 different names"),
+        ({"support": [constraints.real]}, "1 constraints, but the last axis of x has 5"),
+        ({"support": constraints.simplex}, "must be a numpyro constraint on each coordinate"),
+        ({"support": constraints.positive_integer}, "must be a numpyro constraint on each coordinate"),
+        ({"markov_order": 5}, "between 1 and 4"),
+        ({"markov_order": 0}, "between 1 and 4"),
+        ({"exchangeable": True, "markov_order": 1}, "Drop exchangeable"),
+        ({"exchangeable": True, "support": [constraints.real] * 5}, "Drop exchangeable"),
+        ({"sufficient_statistics": lambda x: x}, "together"),
+    ],
+)
+def test_mistakes_are_sentences(arguments: dict[str, Any], words: str, unchecked_types: None) -> None:
+    arguments = {"prior": PRIOR, "simulator": normal} | arguments
+    with pytest.raises(ModelError, match=words):
+        Model(**arguments)
+
+
+def test_a_support_for_each_variable_of_a_series(key: jax.Array) -> None:
+    def simulator(key: jax.Array, theta: jax.Array) -> jax.Array:
+        noise = theta[1] * jax.random.normal(key, (20, 2))
+        return jnp.stack([noise[:, 0], jnp.exp(noise[:, 1])], axis=-1)
+
+    model = Model(PRIOR, simulator, support=[constraints.real, constraints.positive], markov_order=1)
+    x = np.asarray(jax.vmap(model.simulator)(jax.random.split(key, 200), model.prior.sample(key, (200,))))
+    chart = model.data_chart(x)
+    y = np.asarray(jax.vmap(chart.forward)(x))
+    np.testing.assert_allclose(y.std((0, 1)), 1.0, rtol=1e-4)
+    assert np.all(np.asarray(chart.scale) == np.asarray(chart.scale)[:1])
+
+
+def test_observations_are_checked() -> None:
+    model = Model(PRIOR, lambda key, theta: jnp.exp(normal(key, theta)), support=constraints.positive)
+    assert model.observation([1, 2, 3, 4, 5]).dtype == np.float32
+    assert model.observation(np.ones((3, 5)), iid=True).shape == (3, 5)
+    with pytest.raises(ModelError, match=r"shape \(3, 5\), but this model's x has shape \(5,\).*iid=True"):
+        model.observation(np.ones((3, 5)))
+    with pytest.raises(ModelError, match=r"after one leading axis"):
+        model.observation(np.ones(5), iid=True)
+    with pytest.raises(SupportError, match=r"coordinate 4 of the observation is 0\.0"):
+        model.observation([1, 2, 3, 4, 0])
+    with pytest.raises(SupportError, match="the observation is nan"):
+        model.observation([1, 2, np.nan, 4, 5])
+
+
+def test_models_are_compared_by_identity_and_cannot_be_changed() -> None:
+    model = Model(PRIOR, normal)
+    assert model != Model(PRIOR, normal)
+    assert hash(model) == hash(model)
+    with pytest.raises(AttributeError):
+        model.names = ("a", "b")  # type: ignore[misc]
