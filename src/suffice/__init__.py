@@ -8,6 +8,16 @@ from suffice.errors import ModelError as ModelError
 from suffice.errors import SimulationWarning as SimulationWarning
 from suffice.errors import StorageError as StorageError
 from suffice.errors import SupportError as SupportError
+from suffice.errors import TrainingError as TrainingError
+from suffice.errors import TrainingWarning as TrainingWarning
+from suffice.family import ExponentialFamily as ExponentialFamily
+from suffice.family import statistics as statistics
+from suffice.fitting import Fit as Fit
+from suffice.fitting import Training as Training
+from suffice.fitting import fit as fit
+from suffice.matching import PosteriorMean as PosteriorMean
+from suffice.matching import ScoreMatching as ScoreMatching
+from suffice.matching import SlicedScoreMatching as SlicedScoreMatching
 from suffice.model import Model as Model
 from suffice.posterior import Posterior as Posterior
 from suffice.simulation import Check as Check

@@ -101,7 +101,7 @@ class Chart(eqx.Module):
         bijection = self._bijection
         finite = jnp.isfinite(bijection.inv(x))
         event_dim = bijection.codomain.event_dim
-        if event_dim and not _elementwise(self.support):
+        if event_dim and not is_product(self.support):
             finite = jnp.all(finite, axis=tuple(range(-event_dim, 0)))
             return finite & jnp.asarray(self.support(x))
         return finite & jnp.asarray(_scalar_support(self.support)(x))
@@ -159,7 +159,8 @@ def describe(support: Support) -> str:
     return "any real number" if isinstance(support, type(constraints.real)) else repr(support)
 
 
-def _elementwise(support: Support) -> bool:
+def is_product(support: Support) -> bool:
+    """Whether the support is a product of supports of the coordinates."""
     return _scalar_support(support).event_dim == 0
 
 

@@ -15,3 +15,11 @@ class StorageError(ValueError):
 
 class SimulationWarning(UserWarning):
     """Some simulations cannot be used."""
+
+
+class TrainingError(RuntimeError):
+    """A training that gave nothing to keep."""
+
+
+class TrainingWarning(UserWarning):
+    """A training whose result should be looked at before it is used."""

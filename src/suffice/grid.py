@@ -4,6 +4,7 @@ The density is taken as linear between the nodes (bilinear for p = 2), which is 
 each node: draws from it are a node and a triangular jitter, exact for the interpolated density.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ LogDensity = Callable[[Float[Array, " p"]], Float[Array, ""]]
 COARSE = 65  # nodes an axis while the grid looks for its place
 FINEST = 1025  # nodes an axis at the most
 NEGLIGIBLE = 1e-7  # relative density below which a cell is left out of the box
+MARGIN = 1e-6  # of the box's width, kept from a bound, at which a density may be undefined
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,14 @@ class GridPosterior:
             nodes, axes, values = 2 * nodes - 1, finer_axes, finer
             error = change / 3  # halving the spacing of a second-order rule leaves a third of the change
             if error < tolerance or nodes >= FINEST:
-                return cls(names, tuple(axes), fine_density / scale_fine, float(error))
+                break
+        if error >= tolerance:
+            warnings.warn(
+                f"The grid of {nodes} nodes an axis, the finest there is, is still off by about {error:.1e} in "
+                f"probability, which is more than the tolerance of {tolerance:.1e}.",
+                stacklevel=3,
+            )
+        return cls(names, tuple(axes), fine_density / scale_fine, float(error))
 
     @cached_property
     def _masses(self) -> Float[np.ndarray, "..."]:
@@ -139,23 +148,27 @@ class GridPosterior:
 
 def _settle(log_values: Callable[[Array], Array], box: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """The box that holds all mass but a negligible part: zoomed in, or moved out where mass lies at its border."""
-    for _ in range(50):
+    for attempt in range(50):
         _, values = _evaluate(log_values, box, COARSE)
         if not np.isfinite(values.max()):
-            raise ValueError(f"The log-density is {values.max()} wherever it was tried in the box {box.tolist()}.")
+            raise ValueError(
+                f"The log-density is {values.max()} wherever it was tried in the box {box.tolist()}, but must be finite "
+                "somewhere and infinite nowhere."
+            )
         kept = np.argwhere(values > values.max() + np.log(NEGLIGIBLE))
         width = box[1] - box[0]
         spacing = width / (COARSE - 1)
         low, high = kept.min(0), kept.max(0)
         new = np.stack([box[0] + (low - 2) * spacing, box[0] + (high + 2) * spacing])
-        new[0] = np.where(low == 0, box[0] - width, np.maximum(new[0], box[0]))
-        new[1] = np.where(high == COARSE - 1, box[1] + width, np.minimum(new[1], box[1]))
-        new = np.clip(new, limits[0], limits[1])
+        stride = width * 2.0 ** min(attempt, 20)
+        new[0] = np.where(low == 0, box[0] - stride, np.maximum(new[0], box[0]))
+        new[1] = np.where(high == COARSE - 1, box[1] + stride, np.minimum(new[1], box[1]))
+        new = np.clip(new, limits[0] + MARGIN * width, limits[1] - MARGIN * width)
         settled = np.all(np.abs(new - box) < 0.2 * width)
         box = new
         if settled:
-            break
-    return box
+            return box
+    raise ValueError(f"No box was found that holds the mass of this density; the last one tried was {box.tolist()}.")
 
 
 def _evaluate(log_values: Callable[[Array], Array], box: np.ndarray, nodes: int) -> tuple[list[np.ndarray], np.ndarray]:
@@ -167,7 +180,7 @@ def _evaluate(log_values: Callable[[Array], Array], box: np.ndarray, nodes: int)
     padded = np.resize(theta, (-(-len(theta) // rows) * rows, len(axes))).astype(dtype)
     pieces = [np.asarray(log_values(jnp.asarray(piece))) for piece in padded.reshape(-1, rows, len(axes))]
     values = np.concatenate(pieces)[: len(theta)].astype(np.float64)
-    return axes, np.nan_to_num(values, nan=-np.inf).reshape((nodes,) * len(axes))
+    return axes, np.where(np.isnan(values), -np.inf, values).reshape((nodes,) * len(axes))
 
 
 def _trapezoid(axes: tuple[np.ndarray, ...] | list[np.ndarray]) -> np.ndarray:

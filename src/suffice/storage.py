@@ -74,19 +74,32 @@ def save(value: Artefact, path: str | os.PathLike[str]) -> Path:
 def load(path: str | os.PathLike[str]) -> Any:
     """The value saved at `path`: whatever kind it is, checked for wholeness and version."""
     header, arrays = _read(Path(path))
-    kind, version = header["suffice"], header["version"]
+    kind = header["suffice"]
     if kind not in _kinds:
         known = ", ".join(sorted(_kinds))
         raise StorageError(
             f"{path} holds a {kind!r}, which this suffice does not know (it knows {known}). Update suffice."
         )
     cls = _kinds[kind]
+    return cls.from_archive(_content(cls, path, header), arrays)
+
+
+def read(cls: type[Artefact], path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Manifest and arrays of the artefact of that class at `path`, checked for wholeness and version."""
+    header, arrays = _read(Path(path))
+    if header["suffice"] != cls.kind:
+        raise StorageError(f"{path} holds a {header['suffice']!r}, not a {cls.kind!r}.")
+    return _content(cls, path, header), arrays
+
+
+def _content(cls: type[Artefact], path: str | os.PathLike[str], header: Mapping[str, Any]) -> dict[str, Any]:
+    version = header["version"]
     if version > cls.version:
         raise StorageError(
-            f"{path} was written by a newer suffice ({kind} layout {version}; this one reads up to {cls.version}). "
+            f"{path} was written by a newer suffice ({cls.kind} layout {version}; this one reads up to {cls.version}). "
             "Update suffice."
         )
-    return cls.from_archive(header["content"], arrays)
+    return header["content"]
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, np.ndarray]]:

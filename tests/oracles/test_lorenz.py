@@ -187,7 +187,7 @@ def test_noise_is_an_ar1_of_the_shocks(size: Size, key: jax.Array, float64: None
 def test_shocks_are_independent_across_variables_and_time(key: jax.Array, float64: None) -> None:
     """The reference code shares one normal among all variables after the first step."""
     theta = np.array([1.7, 0.4, 2.1, 0.5])
-    num, (steps, K) = 400, SHAPES["small"]
+    num, K = 400, SHAPES["small"][1]
     x = with_start(simulate("small", jax.random.split(key, num), *[theta] * num), "small")
     noise = recovered_noise(x[:, :-1], x[:, 1:], theta)
     earlier = np.concatenate([np.zeros((num, 1, K)), noise[:, :-1]], axis=1)

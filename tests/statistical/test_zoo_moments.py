@@ -95,7 +95,7 @@ def test_distance_in_standard_errors_notices_a_shift() -> None:
     """The measure of this file: small for the right expectation, large for one that is off by a tenth of a sd."""
     samples = np.random.default_rng(0).normal(3.0, 2.0, (NUM, 5))
     assert furthest(samples, 3.0) < FAR
-    assert furthest(samples, 3.2) > 2 * FAR
+    assert furthest(samples, 3.2) > 1.5 * FAR
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike as Values
 
-from suffice.charts import bounds
+from suffice.charts import bounds, describe, is_product
 from suffice.errors import ModelError
 from suffice.grid import GridPosterior
 from suffice.model import Model
@@ -33,11 +33,19 @@ def exact_posterior(model: Model, observed: Values, *, iid: bool = False, tolera
         raise ModelError(
             f"An exact posterior on a grid needs at most 2 parameters, but this model has {model.num_parameters}."
         )
+    if not is_product(model.prior.support):
+        raise ModelError(
+            f"An exact posterior on a grid needs a prior whose parameters vary freely of each other, but this prior's "
+            f"support is {describe(model.prior.support)}."
+        )
     x = jnp.asarray(model.observation(observed, iid=iid))
     rows = x if iid else x[None]
 
     def log_density(theta: Float[Array, " p"]) -> Float[Array, ""]:
-        return model.prior.log_prob(theta) + jnp.sum(jax.vmap(log_likelihood, (0, None))(rows, theta))
+        def add(total: Array, row: Array) -> tuple[Array, None]:
+            return total + log_likelihood(row, theta), None
+
+        return jax.lax.scan(add, model.prior.log_prob(theta), rows)[0]
 
     box, limits = _prior_box(model)
     return GridPosterior.tabulate(log_density, model.names, box, limits, tolerance=tolerance)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 
 
 def uniform(low: Sequence[float], high: Sequence[float]) -> dist.Distribution:
     """θ uniform on the box from `low` to `high`."""
-    return dist.Uniform(jnp.asarray(low, float), jnp.asarray(high, float)).to_event(1)
+    return dist.Uniform(np.asarray(low), np.asarray(high)).to_event(1)

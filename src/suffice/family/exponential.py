@@ -1,0 +1,153 @@
+"""The neural conditional exponential family p(y|θ) = exp(η(θ)·f(y) + c(y)) / Z(θ) (Eq. expon_family_NNs).
+
+y are the chart's coordinates of x: the family is a density of y, and knows its charts.
+"""
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
+from numpyro.distributions import constraints
+
+from suffice.charts import Chart, bounds
+from suffice.family.architectures import default_network, paper_architecture
+from suffice.family.natural import Natural
+from suffice.family.statistics import Mlp
+from suffice.model import Model
+
+Network = Callable[[Float[Array, "..."]], Float[Array, " m"]]
+Term = tuple[Network, Float[Array, " m"]]
+
+
+class SharedBase(eqx.Module):
+    """The base c is one more output of the statistics network, as in the paper: one pass gives both."""
+
+
+class ExponentialFamily(eqx.Module):
+    """s(y, θ) = η(θ)·f(y) + c(y), the log-density of y up to log Z(θ).
+
+    Args:
+        statistics: the network of f: one y → (d_s,), or (d_s + 1,) where the base is shared. `Mlp`, `DeepSet`,
+            `AdditiveMarkov`, `PartiallyExchangeable`, or any equinox module.
+        natural: η, a `Natural`.
+        base: the network of c: one y → (1,); or `SharedBase()`.
+        data_chart: the chart of x.
+
+    Methods act on one y and one θ; vectorise them with `jax.vmap`.
+    """
+
+    statistics: Network
+    natural: Natural
+    base: Network | SharedBase
+    data_chart: Chart
+
+    @property
+    def num_statistics(self) -> int:
+        """d_s."""
+        return self.natural.mean.shape[0]
+
+    def statistics_of(self, y: Float[Array, "..."]) -> Float[Array, " s"]:
+        """f(y)."""
+        outputs = self.statistics(y)
+        return outputs[:-1] if isinstance(self.base, SharedBase) else outputs
+
+    def base_of(self, y: Float[Array, "..."]) -> Float[Array, ""]:
+        """c(y)."""
+        return self.statistics(y)[-1] if isinstance(self.base, SharedBase) else self.base(y)[0]
+
+    def log_density(self, y: Float[Array, "..."], theta: Float[Array, " p"]) -> Float[Array, ""]:
+        """s(y, θ), the log-density of y given θ up to log Z(θ)."""
+        return sum((weights @ module(y) for module, weights in self.terms(self.natural(theta))), start=jnp.zeros(()))
+
+    def terms(self, eta: Float[Array, " s"]) -> tuple[Term, ...]:
+        """Pairs (module, weights) with s = Σ weights·module(y): what derivatives and densities are made from."""
+        one = jnp.ones(1, eta.dtype)
+        if isinstance(self.base, SharedBase):
+            return ((self.statistics, jnp.concatenate([eta, one])),)
+        return ((self.statistics, eta), (self.base, one))
+
+    def trainable(self) -> PyTree[bool]:
+        """Which leaves are fitted: the networks' numbers, not the charts' nor the standardisation's."""
+        nothing = jax.tree.map(lambda _: False, self)
+
+        def networks(family: "ExponentialFamily") -> Sequence[PyTree]:
+            return (family.statistics, family.natural.network, family.base)
+
+        numbers = jax.tree.map(eqx.is_inexact_array, networks(self))
+        return eqx.tree_at(networks, nothing, numbers)
+
+    def frozen_on(self, theta: Float[Array, "n p"]) -> "ExponentialFamily":
+        """The same family with η standardised over the rows of `theta` for good."""
+        return eqx.tree_at(lambda family: family.natural, self, self.natural.standardised_on(theta))
+
+    def with_charts(
+        self, model: Model, theta: Float[ArrayLike, "n p"], x: Float[ArrayLike, "n ..."]
+    ) -> "ExponentialFamily":
+        """The same networks with the charts standardised on these training pairs."""
+        return eqx.tree_at(
+            lambda family: (family.data_chart, family.natural.chart),
+            self,
+            (model.data_chart(x), natural_chart(model, theta)),
+        )
+
+    @classmethod
+    def default(cls, key: PRNGKeyArray, model: Model, num_statistics: int | None = None) -> "ExponentialFamily":
+        """Networks chosen by the shape of the model (`default_network`); 2p + 1 statistics unless told."""
+        p = model.num_parameters
+        num_statistics = 2 * p + 1 if num_statistics is None else num_statistics
+        if num_statistics < 1:
+            raise ValueError(f"num_statistics is {num_statistics}, but a family needs at least one statistic.")
+        key_statistics, key_natural = jax.random.split(key)
+        network = default_network(key_statistics, model, num_statistics + 1)
+        return cls.assemble(model, network, Mlp(key_natural, (p,), num_statistics, (30, 30)))
+
+    @classmethod
+    def paper(cls, key: PRNGKeyArray, model_name: str) -> "ExponentialFamily":
+        """The paper's networks for its model of that name, such as "gamma" or "lorenz96-small"; d_s = p."""
+        architecture = paper_architecture(model_name)
+        model = architecture.model()
+        key_statistics, key_natural = jax.random.split(key)
+        network = architecture.network(key_statistics, model.num_parameters + 1)
+        return cls.assemble(model, network, architecture.natural(key_natural))
+
+    @classmethod
+    def assemble(
+        cls, model: Model, statistics: Network, natural: Network, base: Network | SharedBase | None = None
+    ) -> "ExponentialFamily":
+        """A family of these networks, with charts of `model` that are not standardised yet: `fit` does that."""
+        p = model.num_parameters
+        theta = jax.ShapeDtypeStruct((p,), jax.dtypes.canonicalize_dtype(float))
+        num_statistics = jax.eval_shape(natural, theta).shape[0]
+        zeros, ones = jnp.zeros(num_statistics), jnp.ones(num_statistics)
+        chart = Chart.unscaled(_natural_support(model), (p,))
+        return cls(
+            statistics,
+            Natural(natural, chart, zeros, ones),
+            SharedBase() if base is None else base,
+            Chart.unscaled(model.support, model.data_shape),
+        )
+
+
+def natural_chart(model: Model, theta: Float[ArrayLike, "n p"]) -> Chart:
+    """The coordinates of θ that η's network sees: θ itself, its logarithm where it is bounded on one side; scaled."""
+    return Chart.fit(_natural_support(model), theta, what="theta")
+
+
+def _natural_support(model: Model) -> constraints.Constraint:
+    p = model.num_parameters
+    lower, upper = bounds(model.prior.support, (p,))
+    one_sided = np.isfinite(lower) != np.isfinite(upper)
+    if not one_sided.any():
+        return constraints.real
+    return constraints.cat(
+        [
+            constraints.real
+            if not one_sided[i]
+            else (constraints.greater_than(lower[i]) if np.isfinite(lower[i]) else constraints.less_than(upper[i]))
+            for i in range(p)
+        ],
+        dim=-1,
+    )

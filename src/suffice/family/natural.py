@@ -1,0 +1,50 @@
+"""Natural parameters η(θ): a network of θ, standardised over the prior so that only its shape is left to learn."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from suffice.charts import Chart
+
+Network = Callable[[Float[Array, " p"]], Float[Array, " s"]]
+
+
+class Natural(eqx.Module):
+    """η(θ) = (g(u) − mean) / scale, with u the chart's coordinates of θ and g the network.
+
+    The dot product η·f leaves the scale of η free; its mean belongs to the base. Both are fixed by standardising
+    over the prior: with the statistics of the batch in training (`standardise`), with those of all training
+    parameters, frozen, afterwards (`standardised_on`).
+    """
+
+    network: Network
+    chart: Chart
+    mean: Float[Array, " s"]
+    scale: Float[Array, " s"]
+
+    def raw(self, theta: Float[Array, " p"]) -> Float[Array, " s"]:
+        """g(u), before standardisation."""
+        return self.network(self.chart.forward(theta))
+
+    def __call__(self, theta: Float[Array, " p"]) -> Float[Array, " s"]:
+        """η(θ)."""
+        return (self.raw(theta) - self.mean) / self.scale
+
+    def standardised_on(self, theta: Float[Array, "n p"]) -> "Natural":
+        """The same network with mean and scale frozen at those over the rows of `theta`."""
+        mean, scale = moments(jax.vmap(self.raw)(theta))
+        return eqx.tree_at(lambda natural: (natural.mean, natural.scale), self, (mean, scale))
+
+
+def moments(values: Float[Array, "n s"]) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
+    """Mean and standard deviation over the rows."""
+    return jnp.mean(values, axis=0), jnp.sqrt(jnp.var(values, axis=0) + 1e-10)
+
+
+def standardise(values: Float[Array, "n s"]) -> Float[Array, "n s"]:
+    """The rows, standardised by their own mean and standard deviation."""
+    mean, scale = moments(values)
+    return (values - mean) / scale

@@ -1,0 +1,147 @@
+"""The value `Fit`: networks fitted to simulations, ready to use and to save."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import ArrayLike
+
+from suffice import storage
+from suffice.family.encoding import decode, encode
+from suffice.family.exponential import ExponentialFamily
+from suffice.family.regression import Regression
+from suffice.fitting.history import History
+
+
+@storage.artefact
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What was learned: the family (or regression), and how.
+
+    Attributes:
+        module: the fitted `ExponentialFamily`, or `Regression` of a `PosteriorMean`.
+        names: the parameters' names.
+        history: the course of the training.
+        settings: objective, training and key, as plain values.
+    """
+
+    module: ExponentialFamily | Regression
+    names: tuple[str, ...]
+    history: History
+    settings: dict[str, Any]
+
+    kind: ClassVar[str] = "fit"
+    version: ClassVar[int] = 1
+
+    def __repr__(self) -> str:
+        return f"Fit({type(self.module).__name__} of {', '.join(self.names)}, {self.history.epochs} epochs)"
+
+    @property
+    def family(self) -> ExponentialFamily:
+        """The fitted exponential family."""
+        if not isinstance(self.module, ExponentialFamily):
+            raise TypeError("This fit is a regression (PosteriorMean): it has statistics, but no density.")
+        return self.module
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """The shape of one x."""
+        return self.module.data_chart.shift.shape
+
+    def statistics(self, x: ArrayLike) -> Any:
+        """f(x) of one x, or of each row of several; numpy for numpy, traced where x is."""
+        if isinstance(x, jax.core.Tracer):
+            many = x.ndim > len(self.data_shape)
+            return jax.vmap(self._statistics)(x) if many else self._statistics(x)
+        rows, single = self._rows(x)
+        values = np.asarray(_statistics(self.module, rows))
+        return values[0] if single else values
+
+    def log_density(self, x: ArrayLike, theta: ArrayLike) -> Any:
+        """log p(x|θ) + log Z(θ): the log-density of x up to a function of θ, of one or several x and θ, row by row."""
+        family = self.family
+        rows, single_x = self._rows(x)
+        thetas = jnp.asarray(theta, rows.dtype)
+        if thetas.ndim not in (1, 2) or thetas.shape[-1] != len(self.names):
+            raise ValueError(
+                f"theta has shape {thetas.shape}, but must be one vector of {len(self.names)} parameters "
+                f"({', '.join(self.names)}) or rows of such."
+            )
+        single_theta = thetas.ndim == 1
+        thetas = thetas[None] if single_theta else thetas
+        if not (len(rows) == len(thetas) or single_x or single_theta):
+            raise ValueError(f"x has {len(rows)} rows and theta {len(thetas)}: give as many of each, or one of either.")
+        number = max(len(rows), len(thetas))
+        rows, thetas = (jnp.broadcast_to(a, (number, *a.shape[1:])) for a in (rows, thetas))
+        values = np.asarray(_log_density(family, rows, thetas))
+        return values[0] if single_x and single_theta else values
+
+    def _statistics(self, x: Array) -> Array:
+        return self.module.statistics_of(self.module.data_chart.forward(x))
+
+    def _rows(self, x: ArrayLike) -> tuple[Array, bool]:
+        """x as rows, inside the support; and whether one x was given."""
+        chart, shape = self.module.data_chart, self.data_shape
+        values = np.asarray(x, np.asarray(chart.shift).dtype)
+        single = values.shape == shape
+        rows = values[None] if single else values
+        if rows.shape[1:] != shape:
+            raise ValueError(f"x has shape {values.shape}, but must be one x of shape {shape} or rows of such.")
+        chart.require_inside(rows)
+        return jnp.asarray(rows), single
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write to one file; `suffice.load` reads it (`Fit.load` if it has networks of your own)."""
+        return storage.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], template: ExponentialFamily | Regression | None = None) -> "Fit":
+        """The fit at `path`; `template`, made as the fitted family was, gives the structure of your own networks."""
+        manifest, arrays = storage.read(cls, path)
+        return cls._from_archive(manifest, arrays, template)
+
+    def to_archive(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """See `storage.Artefact`."""
+        arrays: dict[str, np.ndarray] = {}
+        code = encode(self.module, arrays)
+        history, history_arrays = self.history.to_archive()
+        manifest = {"module": code, "names": list(self.names), "history": history, "settings": self.settings}
+        return manifest, arrays | {f"history/{name}": array for name, array in history_arrays.items()}
+
+    @classmethod
+    def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> "Fit":
+        """See `storage.Artefact`."""
+        return cls._from_archive(manifest, arrays, None)
+
+    @classmethod
+    def _from_archive(
+        cls,
+        manifest: dict[str, Any],
+        arrays: dict[str, np.ndarray],
+        template: ExponentialFamily | Regression | None,
+    ) -> "Fit":
+        module = decode(manifest["module"], arrays, template)
+        prefix = "history/"
+        losses = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        history = History.from_archive(manifest["history"], losses)
+        return cls(module, tuple(manifest["names"]), history, manifest["settings"])
+
+
+@eqx.filter_jit
+def _statistics(module: ExponentialFamily | Regression, x: Array) -> Array:
+    return jax.vmap(lambda x: module.statistics_of(module.data_chart.forward(x)))(x)
+
+
+@eqx.filter_jit
+def _log_density(family: ExponentialFamily, x: Array, theta: Array) -> Array:
+    def one(x: Array, theta: Array) -> Array:
+        y = family.data_chart.forward(x)
+        return family.log_density(y, theta) - family.data_chart.log_det(y)
+
+    return jax.vmap(one)(x, theta)

@@ -1,0 +1,108 @@
+"""The verb `fit`: from simulations to a fitted family."""
+
+import os
+from dataclasses import asdict
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from suffice.family.exponential import ExponentialFamily
+from suffice.family.regression import Regression
+from suffice.fitting.history import History
+from suffice.fitting.loop import train
+from suffice.fitting.result import Fit
+from suffice.fitting.training import Training
+from suffice.matching.objectives import Batch, Objective, PosteriorMean, ScoreMatching
+from suffice.model import Model
+from suffice.randomness import key_record, require_key
+from suffice.simulation import Simulations
+
+FEWEST = 20  # good simulations below which nothing can be fitted
+
+
+def fit(
+    key: PRNGKeyArray,
+    model: Model,
+    sims: Simulations,
+    objective: Objective | None = None,
+    *,
+    family: ExponentialFamily | Regression | None = None,
+    training: Training | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> Fit:
+    """Fit a family to simulations of `model`, by score matching unless told otherwise.
+
+    Args:
+        key: decides the first weights, the order of the batches and the slices.
+        model: what was simulated.
+        sims: its simulations; failed ones are left out.
+        objective: `ScoreMatching()` unless told; `SlicedScoreMatching()`, `PosteriorMean()`.
+        family: networks to begin with; chosen by the shape of the model if not given.
+        training: settings of the loop; chosen by the shape of the model if not given.
+        checkpoint: a file from which a killed fit goes on.
+        progress: whether to show a bar.
+
+    >>> import suffice as sf
+    >>> model = sf.zoo.gamma()
+    >>> sims = sf.simulate(jax.random.key(0), model, 500)
+    >>> sf.fit(jax.random.key(1), model, sims, training=sf.Training(epochs=2, batch_size=100))
+    Fit(ExponentialFamily of k, theta, 2 epochs)
+    """
+    key = require_key(key)
+    objective = ScoreMatching() if objective is None else objective
+    _require_simulations(model, sims)
+    key_networks, key_training = jax.random.split(key)
+    settings = {"objective": repr(objective), "key": key_record(key), "simulations": list(sims.provenance)}
+    if isinstance(objective, PosteriorMean) and objective.linear:
+        regression = Regression.least_squares(model, sims.good.theta, sims.good.x)
+        return Fit(regression, model.names, History.empty(), settings)
+
+    training = default_training(model, objective) if training is None else training
+    pairs, held_out = sims.good.split(1.0 - training.validation_fraction)
+    regress = isinstance(objective, PosteriorMean)
+    if family is None:
+        family = Regression.default(key_networks, model) if regress else ExponentialFamily.default(key_networks, model)
+    module = family.with_charts(model, pairs.theta, pairs.x)
+    batches = _batches(objective, module, pairs, held_out)
+    module, history = train(
+        key_training, objective, module, *batches, training, checkpoint=checkpoint, progress=progress
+    )
+    return Fit(module, model.names, history, settings | {"training": asdict(training)})
+
+
+def default_training(model: Model, objective: Objective) -> Training:
+    """Settings that were measured to be good for the shape of the model."""
+    if isinstance(objective, PosteriorMean):
+        return Training(epochs=100, learning_rate=2e-3)
+    if model.exchangeable:
+        return Training(epochs=200)
+    if model.markov_order is not None or len(model.data_shape) == 2:
+        return Training(epochs=40, batch_size=200)
+    return Training()
+
+
+def _require_simulations(model: Model, sims: Simulations) -> None:
+    if sims.names != model.names or sims.x.shape[1:] != model.data_shape:
+        raise ValueError(
+            f"The simulations are of x{sims.x.shape[1:]} and parameters {sims.names}, but the model has "
+            f"x{model.data_shape} and parameters {model.names}. Simulate from this model."
+        )
+    if sims.num_good < FEWEST:
+        raise ValueError(f"{sims.num_good} good simulations are too few to fit anything: make thousands.")
+
+
+def _batches(
+    objective: Objective, module: ExponentialFamily | Regression, pairs: Simulations, held_out: Simulations
+) -> tuple[Batch, Batch]:
+    """Training and held-out pairs in the coordinates of the fit, weighted."""
+    chart = module.data_chart
+    forward = jax.jit(jax.vmap(chart.forward))
+    chart.require_inside(held_out.x)
+    y = np.concatenate([np.asarray(forward(part.x)) for part in (pairs, held_out)])
+    theta = np.concatenate([pairs.theta, held_out.theta])
+    whole = Batch(jnp.asarray(y), jnp.asarray(theta), jnp.asarray(objective.weights(y, theta)))
+    first, rest = slice(len(pairs)), slice(len(pairs), None)
+    return Batch(*(part[first] for part in whole)), Batch(*(part[rest] for part in whole))

@@ -1,0 +1,195 @@
+"""Networks of statistics: shapes, the symmetries that they promise, smoothness."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from suffice.family.statistics import (
+    AdditiveMarkov,
+    DeepSet,
+    Mlp,
+    PartiallyExchangeable,
+    require_smooth,
+    softplus,
+    windows,
+)
+
+SHAPES = [(6,), (6, 3)]
+
+
+def switch_blocks(series: jax.Array, first: tuple[int, int], second: tuple[int, int]) -> jax.Array:
+    """The paper's T_b: exchange the blocks first = [i, j) and second = [k, end), i < j <= k < end."""
+    (i, j), (k, end) = first, second
+    return jnp.concatenate([series[:i], series[k:end], series[j:k], series[i:j], series[end:]])
+
+
+def switchable(order: int, series: int) -> tuple[jax.Array, jax.Array]:
+    """A series with two blocks, of different lengths, that share their leading and trailing `order` steps; switched."""
+    steps = jax.random.normal(jax.random.key(3), (30, series))
+    steps = steps.at[17 : 17 + order].set(steps[4 : 4 + order])
+    steps = steps.at[25 - order : 25].set(steps[14 - order : 14])
+    return steps, switch_blocks(steps, (4, 14), (17, 25))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("skip", [False, True])
+def test_shapes(key: jax.Array, shape: tuple[int, ...], skip: bool) -> None:
+    y = jnp.ones(shape)
+    networks: list[Mlp | PartiallyExchangeable | AdditiveMarkov | DeepSet] = [
+        Mlp(key, shape, 4, (5, 3), skip=skip),
+        Mlp(key, shape, 4, (), skip=skip),
+        PartiallyExchangeable(key, shape, 4, 2, (5,), 7, (6,), skip=skip),
+        PartiallyExchangeable(key, shape, 4, 0, (5,), 7, (6,), skip=skip),
+        AdditiveMarkov(key, shape, 4, 2, (5, 3), skip=skip),
+        AdditiveMarkov(key, shape, 4, 0, (5, 3), skip=skip),
+    ]
+    if len(shape) == 1:
+        networks += [DeepSet(key, shape, 4, (5,)), DeepSet(key, shape, 4, (5,), outer_widths=(6,), skip=skip)]
+    for network in networks:
+        assert network(y).shape == (4,)
+        assert network.num_outputs == 4
+        assert network.data_shape == shape
+
+
+def test_mlp_is_its_formula(key: jax.Array) -> None:
+    network = Mlp(key, (2, 3), 2, (5, 4), activation=jnp.tanh, skip=True)
+    y = np.arange(6.0, dtype=np.float32).reshape(2, 3) / 5
+    first, second, last = network.layers
+    hidden = np.tanh(first.weight @ y.ravel() + first.bias)
+    hidden = np.tanh(second.weight @ hidden + second.bias)
+    assert network.skip is not None
+    expected = last.weight @ hidden + last.bias + network.skip @ y.ravel()
+    np.testing.assert_allclose(network(jnp.asarray(y)), expected, rtol=1e-5)
+
+
+def test_weights_start_uniform_on_the_inverse_root_of_the_inputs(key: jax.Array) -> None:
+    layer = Mlp(key, (400,), 1, (300,)).layers[0]
+    bound = 1 / np.sqrt(400)
+    assert np.abs(layer.weight).max() <= bound
+    assert np.abs(layer.bias).max() <= bound
+    np.testing.assert_allclose(layer.weight.std(), bound / np.sqrt(3), rtol=0.01)
+    np.testing.assert_allclose(layer.bias.std(), bound / np.sqrt(3), rtol=0.1)
+
+
+def test_windows_hold_consecutive_steps() -> None:
+    np.testing.assert_array_equal(windows(jnp.arange(4.0), 1), [[0, 1], [1, 2], [2, 3]])
+    np.testing.assert_array_equal(windows(jnp.arange(6.0).reshape(3, 2), 1), [[0, 1, 2, 3], [2, 3, 4, 5]])
+    np.testing.assert_array_equal(windows(jnp.arange(2.0), 0), [[0], [1]])
+
+
+@pytest.mark.parametrize("series", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.usefixtures("float64")
+def test_markov_networks_are_invariant_to_block_switches(key: jax.Array, order: int, series: int) -> None:
+    steps, switched = switchable(order, series)
+    assert not np.allclose(steps, switched)
+    pen = PartiallyExchangeable(key, steps.shape, 2, order, (8,), 5, (6,))
+    additive = AdditiveMarkov(key, steps.shape, 2, order, (8,))
+    np.testing.assert_allclose(pen(steps), pen(switched), rtol=1e-12)
+    np.testing.assert_allclose(additive(steps), additive(switched), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_longer_memory_sees_the_switch(key: jax.Array) -> None:
+    steps, switched = switchable(1, 1)
+    for network in (
+        PartiallyExchangeable(key, steps.shape, 2, 2, (8,), 5, (6,)),
+        AdditiveMarkov(key, steps.shape, 2, 2, (8,)),
+    ):
+        assert np.abs(network(steps) - network(switched)).max() > 1e-4
+
+
+@pytest.mark.parametrize("outer_widths", [None, (6,)])
+@pytest.mark.usefixtures("float64")
+def test_deep_sets_do_not_see_the_order(key: jax.Array, outer_widths: tuple[int, ...] | None) -> None:
+    network = DeepSet(key, (9,), 2, (8,), outer_widths=outer_widths)
+    y = jax.random.normal(key, (9,))
+    np.testing.assert_allclose(network(y), network(y[::-1]), rtol=1e-12)
+    assert np.abs(network(y) - network(y.at[0].add(1.0))).max() > 1e-4
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("order", [0, 1, 3])
+@pytest.mark.usefixtures("float64")
+def test_additive_is_a_loop_over_windows(key: jax.Array, shape: tuple[int, ...], order: int) -> None:
+    network = AdditiveMarkov(key, shape, 3, order, (7, 5), skip=True)
+    y = jax.random.normal(key, shape)
+    expected = jnp.zeros(3) if network.first is None else network.first(y[:order].reshape(-1))
+    for start in range(shape[0] - order):
+        expected = expected + network.window(y[start : start + order + 1].reshape(-1))
+    np.testing.assert_allclose(network(y), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.usefixtures("float64")
+def test_pen_is_its_equation(key: jax.Array, shape: tuple[int, ...]) -> None:
+    network = PartiallyExchangeable(key, shape, 3, 2, (7,), 4, (5,))
+    y = jax.random.normal(key, shape)
+    summed = sum(network.window(y[start : start + 3].reshape(-1)) for start in range(shape[0] - 2))
+    expected = network.outer(jnp.concatenate([y[:2].reshape(-1), jnp.asarray(summed)]))
+    np.testing.assert_allclose(network(y), expected, rtol=1e-12)
+
+
+PIECEWISE_LINEAR = [jax.nn.relu, jax.nn.leaky_relu, jax.nn.relu6, jax.nn.hard_tanh, jnp.abs, lambda z: z]
+KINKED = [jax.nn.selu, jax.nn.hard_swish]
+
+
+@pytest.mark.parametrize("activation", PIECEWISE_LINEAR + KINKED)
+def test_activations_without_a_second_derivative_are_refused(
+    key: jax.Array, activation: Callable[[jax.Array], jax.Array]
+) -> None:
+    with pytest.raises(ValueError, match=r"score matching needs a second derivative.*softplus"):
+        require_smooth(activation)
+    with pytest.raises(ValueError, match="softplus"):
+        Mlp(key, (3,), 1, activation=activation)
+
+
+@pytest.mark.parametrize("activation", [softplus, jax.nn.softplus, jnp.tanh, jax.nn.gelu, jax.nn.silu, jnp.sin])
+def test_smooth_activations_are_accepted(activation: Callable[[jax.Array], jax.Array]) -> None:
+    require_smooth(activation)
+
+
+def test_networks_can_be_made_and_called_inside_compiled_code(key: jax.Array) -> None:
+    def make(key: jax.Array) -> Mlp:
+        return Mlp(key, (3,), 2, (4,), activation=jax.nn.silu)
+
+    ensemble = eqx.filter_jit(eqx.filter_vmap(make))(jax.random.split(key, 5))
+    values = eqx.filter_vmap(lambda network, y: network(y), in_axes=(0, None))(ensemble, jnp.ones(3))
+    np.testing.assert_allclose(values[2], make(jax.random.split(key, 5)[2])(jnp.ones(3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda key: Mlp(key, (3,), 0), "at least 1"),
+        (lambda key: Mlp(key, (3,), 1, (4, 0)), "at least 1"),
+        (lambda key: PartiallyExchangeable(key, (5,), 2, 5), "between 0 and 4"),
+        (lambda key: AdditiveMarkov(key, (5,), 2, -1), "between 0 and 4"),
+        (lambda key: AdditiveMarkov(key, (5, 2, 2), 2, 1), r"\(T, K\)"),
+        (lambda key: DeepSet(key, (5, 2), 2), "iid coordinates of a vector"),
+        (lambda key: Mlp(key, (3,), 1)(jnp.ones((7, 3))), r"shape \(7, 3\).*vmap"),
+    ],
+)
+def test_wrong_sizes_are_explained(key: jax.Array, make: Callable[[jax.Array], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(key)
+
+
+def test_softplus_is_accurate_in_single_precision() -> None:
+    z = jnp.linspace(-80.0, 80.0, 4001, dtype=jnp.float32)
+    exact = np.logaddexp(np.asarray(z, np.float64), 0.0)
+    np.testing.assert_allclose(softplus(z), exact, rtol=5e-7)
+    np.testing.assert_allclose(jax.vmap(jax.grad(softplus))(z), np.exp(np.asarray(z) - exact), rtol=1e-4)
+    assert np.isfinite(jax.vmap(jax.grad(jax.grad(softplus)))(jnp.array([-1e4, 0.0, 1e4]))).all()
+
+
+@pytest.mark.usefixtures("float64")
+def test_softplus_is_accurate_in_double_precision() -> None:
+    z = jnp.linspace(-80.0, 80.0, 401)
+    np.testing.assert_allclose(softplus(z), np.logaddexp(z, 0.0), rtol=1e-14)
+    second = jax.vmap(jax.grad(jax.grad(softplus)))(z)
+    np.testing.assert_allclose(second, jax.nn.sigmoid(z) * jax.nn.sigmoid(-z), rtol=1e-9, atol=1e-15)
