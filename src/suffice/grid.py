@@ -152,8 +152,8 @@ def _settle(log_values: Callable[[Array], Array], box: np.ndarray, limits: np.nd
         _, values = _evaluate(log_values, box, COARSE)
         if not np.isfinite(values.max()):
             raise ValueError(
-                f"The log-density is {values.max()} wherever it was tried in the box {box.tolist()}, but must be finite "
-                "somewhere and infinite nowhere."
+                f"The log-density is {values.max()} wherever it was tried in the box {box.tolist()}, but must be "
+                "finite somewhere and infinite nowhere."
             )
         kept = np.argwhere(values > values.max() + np.log(NEGLIGIBLE))
         width = box[1] - box[0]

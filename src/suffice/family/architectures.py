@@ -24,13 +24,13 @@ def default_network(key: PRNGKeyArray, model: Model, num_outputs: int, *, additi
     shape, order = model.data_shape, model.markov_order
     if model.exchangeable:
         outer = None if additive else (50, 50)
-        return DeepSet(key, shape, num_outputs, (50, 50), outer_widths=outer)
+        return DeepSet(key, shape, num_outputs, (50, 50), outer_widths=outer, quadratic=True)
     if order is None and len(shape) == 2:
         order = min(UNKNOWN_ORDER, shape[0] - 1)
     if order is None:
-        return Mlp(key, shape, num_outputs, (64, 64, 32))
+        return Mlp(key, shape, num_outputs, (64, 64, 32), skip=True)
     if additive:
-        return AdditiveMarkov(key, shape, num_outputs, order, (32, 32))
+        return AdditiveMarkov(key, shape, num_outputs, order, (32, 32), quadratic=True)
     return PartiallyExchangeable(key, shape, num_outputs, order, (50, 50), 20, (50, 50))
 
 

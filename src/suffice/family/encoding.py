@@ -18,7 +18,7 @@ from suffice.errors import StorageError
 from suffice.family.exponential import ExponentialFamily, SharedBase
 from suffice.family.natural import Natural
 from suffice.family.regression import Regression
-from suffice.family.statistics import AdditiveMarkov, DeepSet, Mlp, PartiallyExchangeable, softplus
+from suffice.family.statistics import AdditiveMarkov, Affine, DeepSet, Mlp, PartiallyExchangeable, softplus
 
 _MODULES: dict[str, type[eqx.Module]] = {
     cls.__name__: cls
@@ -32,7 +32,7 @@ _MODULES: dict[str, type[eqx.Module]] = {
         DeepSet,
         AdditiveMarkov,
         PartiallyExchangeable,
-        eqx.nn.Linear,
+        Affine,
     )
 }
 _ACTIVATIONS = {"softplus": softplus, "tanh": jnp.tanh, "silu": jax.nn.silu, "gelu": jax.nn.gelu, "elu": jax.nn.elu}

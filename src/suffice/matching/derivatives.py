@@ -228,7 +228,13 @@ def _weighted(network: Mlp, weights: Array, inputs: Array, metric: Array | None 
     gradient = carried.in_inputs(carried.jacobian @ last)
     if network.skip is not None:
         gradient = gradient + weights @ network.skip
-    return gradient, carried.laplacian @ last
+    laplacian = carried.laplacian @ last
+    if network.quadratic is not None:
+        form = jnp.tensordot(weights, network.quadratic, 1)
+        form = form + form.T
+        gradient = gradient + form @ inputs
+        laplacian = laplacian + (jnp.trace(form) if metric is None else jnp.sum(form * metric))
+    return gradient, laplacian
 
 
 def _outputs(network: Mlp, inputs: Array) -> tuple[Array, Array, Array]:
@@ -243,6 +249,11 @@ def _outputs(network: Mlp, inputs: Array) -> tuple[Array, Array, Array]:
     jacobian = carried.in_inputs(jacobian)
     if network.skip is not None:
         value, jacobian = value + network.skip @ inputs, jacobian + network.skip.T
+    if network.quadratic is not None:
+        forms = network.quadratic + network.quadratic.transpose(0, 2, 1)
+        slopes = forms @ inputs
+        value, jacobian = value + 0.5 * slopes @ inputs, jacobian + slopes.T
+        laplacian = laplacian + jnp.trace(forms, axis1=1, axis2=2)
     return value, jacobian, laplacian
 
 

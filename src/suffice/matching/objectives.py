@@ -189,8 +189,8 @@ def theta_weights(
     weights = conditional_variance(y, theta) if weighting == "auto" else np.asarray(weighting(theta))
     if weights.shape != (len(y),) or not np.all(weights > 0) or not np.all(np.isfinite(weights)):
         raise ValueError(
-            f"The weighting gave weights of shape {weights.shape} between {weights.min()} and {weights.max()}, but must "
-            f"give one positive, finite number for each of the {len(y)} rows of theta."
+            f"The weighting gave weights of shape {weights.shape} between {weights.min()} and {weights.max()}, but "
+            f"must give one positive, finite number for each of the {len(y)} rows of theta."
         )
     return (weights / weights.mean()).astype(np.float32)
 

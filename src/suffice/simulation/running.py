@@ -5,6 +5,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
+import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
@@ -34,13 +35,15 @@ def simulate(key: PRNGKeyArray, model: Model, num: int, *, progress: bool = True
         raise ValueError(f"num is {num!r}, but must be a whole number of simulations between 1 and {MAX_SIMULATIONS}.")
     num = int(num)
     first, seconds = require_sound(model, key)
+    double = jax.enable_x64.value  # a thread does not inherit it
 
     theta = np.empty((num, model.num_parameters), first.theta.dtype)
     x = np.empty((num, *model.data_shape), first.x.dtype)
     status = np.empty(num, np.int8)
 
     def run(groups: range) -> int:
-        block = simulate_block(model, key, np.int64(groups.start), np.int64(len(groups)))
+        with jax.enable_x64(double):
+            block = simulate_block(model, key, np.int64(groups.start), np.int64(len(groups)))
         rows = slice(groups.start * LANES, min(groups.stop * LANES, num))
         kept = rows.stop - rows.start
         theta[rows], x[rows], status[rows] = (np.asarray(part)[:kept] for part in block)

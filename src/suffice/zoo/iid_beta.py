@@ -29,8 +29,8 @@ def beta() -> Model:
         return theta - 1.0
 
     def log_likelihood(x: Float[Array, "10"], theta: Float[Array, "2"]) -> Float[Array, ""]:
-        # Not numpyro's Beta, whose log-density XLA gets wrong when compiled and vectorised over theta; nor JAX's betaln,
-        # whose second derivatives are wrong where alpha = beta.
+        # Not numpyro's Beta, whose log-density XLA gets wrong when compiled and vectorised over theta;
+        # nor JAX's betaln, whose second derivatives are wrong where alpha = beta.
         log_beta = jnp.sum(gammaln(theta)) - gammaln(jnp.sum(theta))
         return jnp.dot(natural_parameters(theta), sufficient_statistics(x)) - SIZE * log_beta
 
