@@ -39,7 +39,9 @@ OBJECTIVES: dict[str, Callable[[], sf.ScoreMatching | sf.SlicedScoreMatching]] =
 
 def mcc_table(models: list[str], seeds: int) -> None:
     """Print one row a model, objective and seed."""
-    print(f"{'model':9} {'by':4} seed {'stat. weak out (paper)':>24} {'nat. weak out (paper)':>24} {'strong':>13} {'s':>6}")
+    print(
+        f"{'model':9} {'by':4} seed {'stat. weak out (paper)':>24} {'nat. weak out (paper)':>24} {'strong':>13} {'s':>6}"
+    )
     for name in models:
         model = getattr(sf.zoo, name)()
         fresh = sf.simulate(jax.random.key(10_000), model, 1000)
@@ -97,12 +99,17 @@ def paper_fit(name: str, model: sf.Model) -> sf.Fit:
 
 def fisher_table(models: list[str], *, paper: bool) -> None:
     """Print one row a model."""
-    print(f"{'model':9} {'default':>9} {'s':>5} {'epochs':>6}" + (f" {'paper':>9} {'s':>5} {'epochs':>6}" if paper else ""))
+    print(
+        f"{'model':9} {'default':>9} {'s':>5} {'epochs':>6}"
+        + (f" {'paper':>9} {'s':>5} {'epochs':>6}" if paper else "")
+    )
     for name in models:
         model = getattr(sf.zoo, name)()
         fits = [sf.fit(jax.random.key(2), model, sf.simulate(jax.random.key(0), model, 10_000))]
         fits += [paper_fit(name, model)] if paper else []
-        cells = [f"{fisher_fraction(fit, model):9.5f} {fit.history.seconds:5.0f} {fit.history.epochs:6}" for fit in fits]
+        cells = [
+            f"{fisher_fraction(fit, model):9.5f} {fit.history.seconds:5.0f} {fit.history.epochs:6}" for fit in fits
+        ]
         print(f"{name:9} " + " ".join(cells), flush=True)
 
 

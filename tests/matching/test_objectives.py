@@ -49,7 +49,7 @@ def test_exact_score_matching(family_and_batch: tuple[ExponentialFamily, Batch],
     family, batch = family_and_batch
     expected = batch.weight * jax.vmap(lambda y, theta: dense_loss(family, y, theta))(batch.y, batch.theta)
     for objective in (ScoreMatching(), ScoreMatching(engine=Dense())):
-        losses = objective.losses(key, family, batch, training=False)
+        losses = objective.losses(key, family, batch)
         np.testing.assert_allclose(np.asarray(losses), np.asarray(expected), rtol=1e-10)
 
 
@@ -60,7 +60,7 @@ def test_the_gradient_in_the_weights_is_that_of_the_dense_definition(
     parameters, fixed = eqx.partition(family, family.trainable())
 
     def ours(parameters: Any) -> jax.Array:
-        return jnp.mean(ScoreMatching().losses(key, eqx.combine(parameters, fixed), batch, training=False))
+        return jnp.mean(ScoreMatching().losses(key, eqx.combine(parameters, fixed), batch))
 
     def dense(parameters: Any) -> jax.Array:
         family = eqx.combine(parameters, fixed)
@@ -73,8 +73,8 @@ def test_the_gradient_in_the_weights_is_that_of_the_dense_definition(
 
 def test_curvature_penalty(family_and_batch: tuple[ExponentialFamily, Batch], key: jax.Array) -> None:
     family, batch = family_and_batch
-    plain = ScoreMatching().losses(key, family, batch, training=False)
-    punished = ScoreMatching(curvature_penalty=0.3).losses(key, family, batch, training=False)
+    plain = ScoreMatching().losses(key, family, batch)
+    punished = ScoreMatching(curvature_penalty=0.3).losses(key, family, batch)
     traces = jax.vmap(lambda y, theta: jnp.trace(jax.hessian(family.log_density)(y, theta)))(batch.y, batch.theta)
     np.testing.assert_allclose(np.asarray(punished - plain), np.asarray(batch.weight * 0.3 * traces**2 / 10), rtol=1e-8)
 
@@ -90,27 +90,14 @@ def test_slices_are_unbiased(
     """The mean over many slices is exact score matching, within its standard error; each noise, with and without VR."""
     family, batch = family_and_batch
     one = Batch(*(part[:1] for part in batch))
-    exact = float(ScoreMatching().losses(key, family, one, training=False)[0])
+    exact = float(ScoreMatching().losses(key, family, one)[0])
     objective = SlicedScoreMatching(noise=noise, variance_reduction=variance_reduction)
-    draw = jax.jit(jax.vmap(lambda key: objective.losses(key, family, one, training=False)[0]))
+    draw = jax.jit(jax.vmap(lambda key: objective.losses(key, family, one)[0]))
     values = np.asarray(draw(jax.random.split(key, 4000)))
     assert abs(values.mean() - exact) < 4.5 * values.std() / np.sqrt(len(values)) + 1e-9
     several = SlicedScoreMatching(noise=noise, variance_reduction=variance_reduction, slices=64)
-    averaged = np.asarray(
-        jax.vmap(lambda key: several.losses(key, family, one, training=False)[0])(jax.random.split(key, 60))
-    )
+    averaged = np.asarray(jax.vmap(lambda key: several.losses(key, family, one)[0])(jax.random.split(key, 60)))
     assert averaged.std() < 0.25 * values.std() + 1e-9
-
-
-def test_batch_statistics_in_training(family_and_batch: tuple[ExponentialFamily, Batch], key: jax.Array) -> None:
-    """In training η is standardised over the batch: the losses are those of a family frozen on that batch."""
-    family, batch = family_and_batch
-    half = Batch(*(part[:20] for part in batch))
-    training = ScoreMatching().losses(key, family, half, training=True)
-    frozen = ScoreMatching().losses(key, family.frozen_on(half.theta), half, training=False)
-    np.testing.assert_allclose(np.asarray(training), np.asarray(frozen), rtol=1e-9)
-    other = ScoreMatching().losses(key, family, half, training=False)
-    assert not np.allclose(np.asarray(training), np.asarray(other), rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -179,4 +166,4 @@ def test_objectives_know_what_they_fit(key: jax.Array) -> None:
     family = ExponentialFamily.default(key, model)
     batch = Batch(jnp.zeros((2, 10)), jnp.ones((2, 2)), jnp.ones(2))
     with pytest.raises(TypeError, match="PosteriorMean fits a Regression"):
-        PosteriorMean().losses(key, family, batch, training=True)
+        PosteriorMean().losses(key, family, batch)

@@ -80,7 +80,7 @@ class ExponentialFamily(eqx.Module):
         return eqx.tree_at(networks, nothing, numbers)
 
     def frozen_on(self, theta: Float[Array, "n p"]) -> "ExponentialFamily":
-        """The same family with η standardised over the rows of `theta` for good."""
+        """The same family with η standardised over the rows of `theta`."""
         return eqx.tree_at(lambda family: family.natural, self, self.natural.standardised_on(theta))
 
     def with_charts(
@@ -102,7 +102,7 @@ class ExponentialFamily(eqx.Module):
             raise ValueError(f"num_statistics is {num_statistics}, but a family needs at least one statistic.")
         key_statistics, key_natural = jax.random.split(key)
         network = default_network(key_statistics, model, num_statistics + 1)
-        return cls.assemble(model, network, Mlp(key_natural, (p,), num_statistics, (30, 30)))
+        return cls.assemble(model, network, Mlp(key_natural, (p,), num_statistics, (50, 50)))
 
     @classmethod
     def paper(cls, key: PRNGKeyArray, model_name: str) -> "ExponentialFamily":

@@ -15,9 +15,9 @@ Network = Callable[[Float[Array, " p"]], Float[Array, " s"]]
 class Natural(eqx.Module):
     """η(θ) = (g(u) − mean) / scale, with u the chart's coordinates of θ and g the network.
 
-    The dot product η·f leaves the scale of η free; its mean belongs to the base. Both are fixed by standardising
-    over the prior: with the statistics of the batch in training (`standardise`), with those of all training
-    parameters, frozen, afterwards (`standardised_on`).
+    The dot product η·f leaves the scale of η free, and its mean belongs to the base. Both are fixed by standardising
+    over the prior (`standardised_on`): over a batch of training parameters at every step of the training, over all of
+    them, for good, afterwards.
     """
 
     network: Network
@@ -34,7 +34,7 @@ class Natural(eqx.Module):
         return (self.raw(theta) - self.mean) / self.scale
 
     def standardised_on(self, theta: Float[Array, "n p"]) -> "Natural":
-        """The same network with mean and scale frozen at those over the rows of `theta`."""
+        """The same network with mean and scale those over the rows of `theta`; differentiable."""
         mean, scale = moments(jax.vmap(self.raw)(theta))
         return eqx.tree_at(lambda natural: (natural.mean, natural.scale), self, (mean, scale))
 
@@ -42,9 +42,3 @@ class Natural(eqx.Module):
 def moments(values: Float[Array, "n s"]) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
     """Mean and standard deviation over the rows."""
     return jnp.mean(values, axis=0), jnp.sqrt(jnp.var(values, axis=0) + 1e-10)
-
-
-def standardise(values: Float[Array, "n s"]) -> Float[Array, "n s"]:
-    """The rows, standardised by their own mean and standard deviation."""
-    mean, scale = moments(values)
-    return (values - mean) / scale

@@ -89,7 +89,9 @@ def _run_epochs(
     optimiser = _optimiser(training, steps, state.parameters)
 
     def mean_loss(parameters: PyTree, key: PRNGKeyArray, rows: Batch) -> Array:
-        return jnp.mean(objective.losses(key, eqx.combine(parameters, fixed), rows, training=True))
+        theta = rows.theta if training.natural_rows is None else pairs.theta[: training.natural_rows]
+        module = eqx.combine(parameters, fixed).frozen_on(theta)
+        return jnp.mean(objective.losses(key, module, rows))
 
     def step(state: State, inputs: tuple[PRNGKeyArray, Array]) -> tuple[State, Array]:
         key, rows = inputs
@@ -125,7 +127,7 @@ def _look(
 
     def group_loss(rows: Array, key: PRNGKeyArray) -> Array:
         taken = jax.tree.map(lambda a: a[jnp.minimum(rows, number - 1)], held_out)
-        return jnp.sum(jnp.where(rows < number, objective.losses(key, module, taken, training=False), 0.0))
+        return jnp.sum(jnp.where(rows < number, objective.losses(key, module, taken), 0.0))
 
     return jnp.sum(jax.lax.map(lambda inputs: group_loss(*inputs), (rows, jax.random.split(key, groups)))) / number
 

@@ -76,11 +76,9 @@ def fit(
 def default_training(model: Model, objective: Objective) -> Training:
     """Settings that were measured to be good for the shape of the model."""
     if isinstance(objective, PosteriorMean):
-        return Training(epochs=100, learning_rate=2e-3)
-    if model.exchangeable:
-        return Training(epochs=200)
+        return Training(epochs=100, learning_rate=3e-3)
     if model.markov_order is not None or len(model.data_shape) == 2:
-        return Training(epochs=40, batch_size=200)
+        return Training(epochs=50, batch_size=200)
     return Training()
 
 

@@ -24,12 +24,14 @@ class Training:
         check_every: epochs between two looks at the validation loss.
         first_check: the epoch from which on looks count.
         patience: looks without improvement after which training stops.
+        natural_rows: over how many training parameters η is standardised at each step; None: those of the batch, as in
+            the paper. More rows make less noise, which matters where η has heavy tails.
         max_gradient: the norm at which gradients are clipped; none if not given.
     """
 
     epochs: int = 200
     batch_size: int = 500
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-2
     natural_learning_rate: float | None = None
     schedule: Schedule = "one-cycle"
     decay: float = 0.99
@@ -37,6 +39,7 @@ class Training:
     check_every: int = 5
     first_check: int = 0
     patience: int = 20
+    natural_rows: int | None = 2000
     max_gradient: float | None = None
 
     def __post_init__(self) -> None:
@@ -44,7 +47,7 @@ class Training:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1.")
-        for name in ("learning_rate", "decay", "natural_learning_rate", "max_gradient"):
+        for name in ("learning_rate", "decay", "natural_learning_rate", "natural_rows", "max_gradient"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} is {value!r}, but must be positive.")
@@ -83,6 +86,7 @@ class Training:
             check_every=check,
             first_check=start,
             patience=1,
+            natural_rows=None,
         )
 
 

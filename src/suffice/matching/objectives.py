@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from suffice.family.exponential import ExponentialFamily
-from suffice.family.natural import standardise
 from suffice.family.regression import Regression
 from suffice.matching.derivatives import Engine, ForwardLaplacian, ScoreAndCurvature, sliced_curvature
 from suffice.matching.weighting import conditional_variance
@@ -41,8 +40,8 @@ class Objective(Protocol):
         """A positive weight for each training pair, of mean 1."""
         ...
 
-    def losses(self, key: PRNGKeyArray, module: eqx.Module, batch: Batch, *, training: bool) -> Float[Array, " n"]:
-        """The weighted loss of each pair; in training with the statistics of the batch."""
+    def losses(self, key: PRNGKeyArray, module: eqx.Module, batch: Batch) -> Float[Array, " n"]:
+        """The weighted loss of each pair."""
         ...
 
 
@@ -71,10 +70,10 @@ class ScoreMatching:
         """See `Objective`."""
         return theta_weights(self.weighting, y, theta)
 
-    def losses(self, key: PRNGKeyArray, module: eqx.Module, batch: Batch, *, training: bool) -> Float[Array, " n"]:
+    def losses(self, key: PRNGKeyArray, module: eqx.Module, batch: Batch) -> Float[Array, " n"]:
         """See `Objective`."""
         family = require_family(module)
-        eta = batch_natural(family, batch.theta, training=training)
+        eta = jax.vmap(family.natural)(batch.theta)
         return batch.weight * jax.vmap(lambda y, eta: self.pair_loss(family, y, eta))(batch.y, eta)
 
     def pair_loss(self, family: ExponentialFamily, y: Float[Array, "..."], eta: Float[Array, " s"]) -> Float[Array, ""]:
@@ -111,10 +110,10 @@ class SlicedScoreMatching:
         """See `Objective`."""
         return theta_weights(self.weighting, y, theta)
 
-    def losses(self, key: PRNGKeyArray, module: eqx.Module, batch: Batch, *, training: bool) -> Float[Array, " n"]:
+    def losses(self, key: PRNGKeyArray, module: eqx.Module, batch: Batch) -> Float[Array, " n"]:
         """See `Objective`."""
         family = require_family(module)
-        eta = batch_natural(family, batch.theta, training=training)
+        eta = jax.vmap(family.natural)(batch.theta)
         shape = (len(batch.y), self.slices, *batch.y.shape[1:])
         directions = _directions(fast(key), self.noise, shape, batch.y.dtype)
         pair_loss = jax.vmap(lambda y, eta, v: self.pair_loss(family, y, eta, v))
@@ -150,7 +149,7 @@ class PosteriorMean:
         """See `Objective`: all the same."""
         return np.ones(len(y), np.float32)
 
-    def losses(self, key: PRNGKeyArray, module: eqx.Module, batch: Batch, *, training: bool) -> Float[Array, " n"]:
+    def losses(self, key: PRNGKeyArray, module: eqx.Module, batch: Batch) -> Float[Array, " n"]:
         """See `Objective`."""
         if not isinstance(module, Regression):
             raise TypeError(f"PosteriorMean fits a Regression, not a {type(module).__name__}. Leave `family` out.")
@@ -163,13 +162,6 @@ def require_family(module: eqx.Module) -> ExponentialFamily:
     if not isinstance(module, ExponentialFamily):
         raise TypeError(f"Score matching fits an ExponentialFamily, not a {type(module).__name__}.")
     return module
-
-
-def batch_natural(family: ExponentialFamily, theta: Float[Array, "n p"], *, training: bool) -> Float[Array, "n s"]:
-    """η of each row: standardised over the batch in training, by the frozen statistics else."""
-    if training:
-        return standardise(jax.vmap(family.natural.raw)(theta))
-    return jax.vmap(family.natural)(theta)
 
 
 def score_and_curvature(
