@@ -84,7 +84,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     return cls.from_archive(_content(cls, path, header), arrays)
 
 
-def read(cls: type[Artefact], path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(cls: Any, path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Manifest and arrays of the artefact of that class at `path`, checked for wholeness and version."""
     header, arrays = _read(Path(path))
     if header["suffice"] != cls.kind:
@@ -92,7 +92,7 @@ def read(cls: type[Artefact], path: str | os.PathLike[str]) -> tuple[dict[str, A
     return _content(cls, path, header), arrays
 
 
-def _content(cls: type[Artefact], path: str | os.PathLike[str], header: Mapping[str, Any]) -> dict[str, Any]:
+def _content(cls: Any, path: str | os.PathLike[str], header: Mapping[str, Any]) -> dict[str, Any]:
     version = header["version"]
     if version > cls.version:
         raise StorageError(

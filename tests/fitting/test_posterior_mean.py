@@ -11,7 +11,7 @@ import suffice as sf
 
 PRIOR = dist.Normal(jnp.zeros(2), jnp.array([1.0, 2.0])).to_event(1)
 LOADINGS = np.array([[1.0, 0.5], [0.0, 1.0], [1.0, -1.0]], np.float32)
-MODEL = sf.Model(PRIOR, lambda key, theta: LOADINGS @ theta + jax.random.normal(key, (3,)))
+MODEL = sf.Model(PRIOR, lambda key, theta: jnp.asarray(LOADINGS) @ theta + jax.random.normal(key, (3,)))
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,8 @@ from suffice.matching.corrected import corrected_loss
 from suffice.matching.objectives import Batch
 from suffice.matching.weighting import conditional_variance
 
+WRONG: Any = "best"
+
 
 def small_family(model: sf.Model, key: jax.Array, *, own_base: bool) -> ExponentialFamily:
     keys = jax.random.split(key, 3)
@@ -146,9 +148,9 @@ def test_the_weights_follow_the_conditional_variance() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ScoreMatching(weighting="best"), "'auto', 'none' or a function"),
+        (lambda: ScoreMatching(weighting=WRONG), "'auto', 'none' or a function"),
         (lambda: ScoreMatching(curvature_penalty=-1.0), "must be 0 or more"),
-        (lambda: SlicedScoreMatching(noise="pink"), "'rademacher', 'gaussian' or 'sphere'"),
+        (lambda: SlicedScoreMatching(noise=WRONG), "'rademacher', 'gaussian' or 'sphere'"),
         (lambda: SlicedScoreMatching(slices=0), "at least one direction"),
         (
             lambda: ScoreMatching(weighting=lambda theta: -theta[:, 0]).weights(np.ones((5, 2)), np.ones((5, 2))),

@@ -29,8 +29,8 @@ def mcc(learned: ArrayLike, exact: ArrayLike) -> Mcc:
     canonical correlation analysis has mapped both linearly.
 
     >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
-    >>> mcc(rows @ np.array([[2.0, 1.0], [0.5, -3.0]]), rows).weak_out.round(3)
-    np.float64(1.0)
+    >>> round(mcc(rows @ np.array([[2.0, 1.0], [0.5, -3.0]]), rows).weak_out, 3)
+    1.0
     """
     learned, exact = (np.asarray(values, np.float64) for values in (learned, exact))
     if learned.ndim != 2 or exact.ndim != 2 or len(learned) != len(exact) or len(exact) < 20:

@@ -70,8 +70,10 @@ def decode(code: Any, arrays: dict[str, np.ndarray], template: Any = None) -> An
     if not isinstance(code, dict):
         return code
     if "tuple" in code:
-        templates = template if isinstance(template, tuple | list) else [None] * len(code["tuple"])
-        return tuple(decode(item, arrays, part) for item, part in zip(code["tuple"], templates, strict=True))
+        items = code["tuple"]
+        alike = isinstance(template, tuple | list) and len(template) == len(items)
+        parts = template if alike else [None] * len(items)
+        return tuple(decode(item, arrays, part) for item, part in zip(items, parts, strict=True))
     if "array" in code:
         return jnp.asarray(arrays[code["array"]])
     if "support" in code:

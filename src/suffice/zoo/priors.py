@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-import numpy as np
+import jax.numpy as jnp
 import numpyro.distributions as dist
 
 
 def uniform(low: Sequence[float], high: Sequence[float]) -> dist.Distribution:
     """θ uniform on the box from `low` to `high`."""
-    return dist.Uniform(np.asarray(low), np.asarray(high)).to_event(1)
+    return dist.Uniform(jnp.asarray(low, jnp.float32), jnp.asarray(high, jnp.float32)).to_event(1)
