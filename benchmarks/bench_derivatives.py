@@ -17,6 +17,7 @@ from suffice.matching import DirectionByDirection, Engine, ForwardLaplacian, Sco
 from suffice.matching.derivatives import Network
 
 REPETITIONS = 7
+BATCH = 200
 DIMENSIONS = (10, 30, 100, 200, 400)
 LENGTHS = (100, 400, 1000, 4000)
 Timed = Callable[[], None]
@@ -70,13 +71,15 @@ def by_dimension() -> None:
         "d backward": BackwardPasses(at_once=False),
         "at once": BackwardPasses(at_once=True),
     }
-    print("Mlp, hidden 30-50-50-20, batch 50: milliseconds a training gradient; then ratios to forward, and growth")
+    print(
+        f"Mlp, hidden 30-50-50-20, batch {BATCH}: milliseconds a training gradient; then ratios to forward, and growth"
+    )
     columns = [*engines, *(f"{name}/fwd" for name in list(engines)[1:]), "fwd grows", "d grows"]
     print(f"{'d':>5}" + "".join(f"{column:>17}" for column in columns))
     previous = (math.nan, math.nan)
     for d in DIMENSIONS:
         module = Mlp(jax.random.key(0), (d,), 3, (30, 50, 50, 20))
-        times = best_times([training_gradient(engine, module, 50, (d,)) for engine in engines.values()])
+        times = best_times([training_gradient(engine, module, BATCH, (d,)) for engine in engines.values()])
         forward, *others = times
         ratios = [*(other / forward for other in others), forward / previous[0], d / previous[1]]
         print(

@@ -6,7 +6,7 @@
     activation σ       z ← σ(z),      J ← J diag(σ'(z)),    L ← σ'(z) L + σ''(z) Σ_i J_i²
 
 and folds w into the last layer. Three savings keep it exact. Where the inputs outnumber the first layer's units, J is
-taken in that layer's coordinates, in which Σ_i J_i² is diag(Jᵀ G J) with the Gram matrix G of the coordinates: past the
+taken along an orthonormal basis of the directions that this layer sees, which depends on the weights alone: past the
 first layer nothing grows with d. A sum over windows has window-local J. And no per-coordinate ∂_i² is ever kept.
 """
 
@@ -201,15 +201,24 @@ def _hidden(network: Mlp, inputs: Array, metric: Array | None) -> _Carried:
         return _Carried(inputs, jnp.eye(inputs.size, dtype=inputs.dtype), jnp.zeros_like(inputs), None)
     first, *rest = hidden
     value, jacobian, basis = first(inputs), first.weight.T, None
-    if inputs.size > _CROSSOVER * value.size:
-        basis = jacobian
-        metric = basis.T @ (basis if metric is None else metric @ basis)
+    if inputs.size > value.size and metric is None:
+        basis, jacobian = _orthonormal(jacobian)
+    elif inputs.size > _CROSSOVER * value.size and metric is not None:
+        basis, metric = jacobian, jacobian.T @ metric @ jacobian
         jacobian = jnp.eye(value.size, dtype=inputs.dtype)
     value, jacobian, laplacian = _activate(network.activation, value, jacobian, jnp.zeros_like(value), metric)
     for layer in rest:
         value, jacobian, laplacian = layer(value), jacobian @ layer.weight.T, laplacian @ layer.weight.T
         value, jacobian, laplacian = _activate(network.activation, value, jacobian, laplacian, metric)
     return _Carried(value, jacobian, laplacian, basis)
+
+
+def _orthonormal(matrix: Array) -> tuple[Array, Array]:
+    """Q with orthonormal columns and square R with `matrix` = Q R, by Cholesky: of weights alone, so once for all y."""
+    gram = matrix.T @ matrix
+    jitter = 4 * jnp.finfo(gram.dtype).eps * jnp.trace(gram)
+    lower = jnp.linalg.cholesky(gram + jitter * jnp.eye(len(gram), dtype=gram.dtype))
+    return jax.scipy.linalg.solve_triangular(lower, matrix.T, lower=True).T, lower.T
 
 
 def _activate(
