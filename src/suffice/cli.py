@@ -105,7 +105,7 @@ def _recovery_sentence(model: Model, fitted: Fit, fresh: Simulations) -> str:
     found = mcc(fitted.statistics(fresh.x), exact)
     return (
         f"On {len(fresh):,} fresh simulations they recover the exact sufficient statistics, sum(log x) and sum(x), up "
-        f"to a linear map with a mean correlation of {found.weak_out:.4f} (1 is perfect; nobody told the networks of them)."
+        f"to a linear map with a mean correlation of {found.weak_out:.4f}. (1 is perfect; nobody told them.)"
     )
 
 
