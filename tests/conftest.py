@@ -1,5 +1,6 @@
 """Shared by all tests: the compilation cache, the random keys."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import jax
 import jaxtyping
 import pytest
 
-jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".cache" / "jax"))
+# One cache for each worker: two of them must not write the same entry at once.
+CACHE = Path(__file__).parent.parent / ".cache" / "jax" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+jax.config.update("jax_compilation_cache_dir", str(CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 

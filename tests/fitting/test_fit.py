@@ -20,7 +20,6 @@ from suffice.family.statistics import Mlp
 from suffice.fitting import loop
 from suffice.fitting.history import History
 
-CACHE = Path(__file__).parents[2] / ".cache" / "jax"
 SETTINGS = sf.Training(epochs=6, batch_size=250, check_every=2)
 
 
@@ -180,7 +179,7 @@ def test_a_process_killed_in_the_middle_goes_on(tmp_path: Path, monkeypatch: pyt
     )
     (tmp_path / "script.py").write_text(script)
     command = [sys.executable, "script.py", "killed", "150"]
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     process = subprocess.Popen(command, cwd=tmp_path)
     deadline = time.monotonic() + 120
     while not (tmp_path / "killed").exists() and time.monotonic() < deadline:

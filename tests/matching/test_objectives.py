@@ -52,7 +52,7 @@ def test_exact_score_matching(family_and_batch: tuple[ExponentialFamily, Batch],
     expected = batch.weight * jax.vmap(lambda y, theta: dense_loss(family, y, theta))(batch.y, batch.theta)
     for objective in (ScoreMatching(), ScoreMatching(engine=Dense())):
         losses = objective.losses(key, family, batch)
-        np.testing.assert_allclose(np.asarray(losses), np.asarray(expected), rtol=1e-10)
+        np.testing.assert_allclose(np.asarray(losses), np.asarray(expected), rtol=1e-10, atol=1e-13)
 
 
 def test_the_gradient_in_the_weights_is_that_of_the_dense_definition(
