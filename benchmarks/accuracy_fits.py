@@ -37,7 +37,7 @@ OBJECTIVES: dict[str, Callable[[], sf.ScoreMatching | sf.SlicedScoreMatching]] =
 }
 
 
-def mcc_table(models: list[str], seeds: int) -> None:
+def mcc_table(models: list[str], seeds: int, kinds: list[str]) -> None:
     """Print one row a model, objective and seed."""
     print(f"{'model':9} {'by':4} seed {'stat. weak (paper)':>24} {'nat. weak (paper)':>24} {'strong':>13} {'s':>6}")
     for name in models:
@@ -45,12 +45,12 @@ def mcc_table(models: list[str], seeds: int) -> None:
         fresh = sf.simulate(jax.random.key(10_000), model, 1000)
         exact_statistics = np.asarray(jax.vmap(model.sufficient_statistics)(fresh.x))
         exact_natural = np.asarray(jax.vmap(model.natural_parameters)(fresh.theta))
-        for kind, objective in OBJECTIVES.items():
+        for kind in kinds:
             for seed in range(seeds):
                 keys = jax.random.split(jax.random.key(seed), 3)
                 sims = sf.simulate(keys[0], model, 10_000)
                 family = ExponentialFamily.default(keys[1], model, num_statistics=model.num_parameters)
-                fit = sf.fit(keys[2], model, sims, objective(), family=family)
+                fit = sf.fit(keys[2], model, sims, OBJECTIVES[kind](), family=family)
                 statistics = mcc(fit.statistics(fresh.x), exact_statistics)
                 natural = mcc(np.asarray(jax.vmap(fit.family.natural)(jnp.asarray(fresh.theta))), exact_natural)
                 paper = PAPER_WEAK_OUT[name, kind]
@@ -86,17 +86,17 @@ def fisher_fraction(fit: sf.Fit, model: sf.Model) -> float:
     return float(jnp.mean(errors) / jnp.mean(squares))
 
 
-def paper_fit(name: str, model: sf.Model) -> sf.Fit:
-    """The paper's networks, training and objective, on as many simulations as the paper used."""
+def paper_fit(name: str, model: sf.Model, kind: str) -> sf.Fit:
+    """The paper's networks, training and objective, unweighted, on as many simulations as the paper used."""
     sims = sf.simulate(jax.random.key(0), model, 20_000)
     family = ExponentialFamily.paper(jax.random.key(1), name)
-    objective = sf.ScoreMatching(weighting="none")
-    training = sf.Training.paper(name, "SM")
+    objective = sf.ScoreMatching(weighting="none") if kind == "SM" else sf.SlicedScoreMatching(weighting="none")
+    training = sf.Training.paper(name, "SM" if kind == "SM" else "SSM")
     return sf.fit(jax.random.key(2), model, sims, objective, family=family, training=training)
 
 
-def fisher_table(models: list[str], *, paper: bool) -> None:
-    """Print one row a model."""
+def fisher_table(models: list[str], paper: str | None) -> None:
+    """Print one row a model; `paper`: by which of the paper's objectives its own training is done, if at all."""
     print(
         f"{'model':9} {'default':>9} {'s':>5} {'epochs':>6}"
         + (f" {'paper':>9} {'s':>5} {'epochs':>6}" if paper else "")
@@ -104,7 +104,7 @@ def fisher_table(models: list[str], *, paper: bool) -> None:
     for name in models:
         model = getattr(sf.zoo, name)()
         fits = [sf.fit(jax.random.key(2), model, sf.simulate(jax.random.key(0), model, 10_000))]
-        fits += [paper_fit(name, model)] if paper else []
+        fits += [paper_fit(name, model, paper)] if paper else []
         cells = [
             f"{fisher_fraction(fit, model):9.5f} {fit.history.seconds:5.0f} {fit.history.epochs:6}" for fit in fits
         ]
@@ -117,12 +117,14 @@ def main() -> None:
     parser.add_argument("table", choices=["mcc", "fisher"])
     parser.add_argument("--models", nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--no-paper", action="store_true", help="fisher: leave out the paper's training")
+    parser.add_argument("--objectives", nargs="+", choices=list(OBJECTIVES), default=list(OBJECTIVES), help="mcc only")
+    parser.add_argument("--paper", choices=[*OBJECTIVES, "none"], default="SM", help="fisher: the paper's training by")
     given = parser.parse_args()
     if given.table == "mcc":
-        mcc_table(given.models or ["beta", "gamma", "gaussian"], given.seeds)
+        mcc_table(given.models or ["beta", "gamma", "gaussian"], given.seeds, given.objectives)
     else:
-        fisher_table(given.models or ["gaussian", "gamma", "beta", "ar2", "ma2"], paper=not given.no_paper)
+        models = given.models or ["gaussian", "gamma", "beta", "ar2", "ma2"]
+        fisher_table(models, None if given.paper == "none" else given.paper)
 
 
 if __name__ == "__main__":
