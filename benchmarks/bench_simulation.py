@@ -74,14 +74,14 @@ CASES: list[tuple[str, sf.Model, Loop, int, int]] = [  # name, model, loop, simu
     ("gaussian", sf.zoo.gaussian(), gaussian, 400_000, 4000),
     ("gamma", sf.zoo.gamma(), gamma, 200_000, 4000),
     ("beta", sf.zoo.beta(), beta, 100_000, 4000),
-    ("ar2", sf.zoo.ar2(), ar2, 200_000, 2000),
-    ("ma2", sf.zoo.ma2(), ma2, 200_000, 2000),
+    ("ar2", sf.zoo.ar2(), ar2, 400_000, 2000),
+    ("ma2", sf.zoo.ma2(), ma2, 400_000, 2000),
     ("lorenz96 small", sf.zoo.lorenz96("small"), lorenz(45, 8), 40_000, 40),
     ("lorenz96 large", sf.zoo.lorenz96("large"), lorenz(120, 40), 3000, 4),
 ]
 
 
-def rate(run: Callable[[], object], num: int, repetitions: int = 5) -> float:
+def rate(run: Callable[[], object], num: int, repetitions: int = 7) -> float:
     """Simulations a second, best of several repetitions."""
     best = np.inf
     for _ in range(repetitions):

@@ -19,7 +19,7 @@ from suffice.simulation.simulations import Status
 
 LANES = 128  # simulations in one group: few enough to stay in the processor's cache
 BLOCK_NUMBERS = 2**20  # numbers in the x of one block, at most: what bounds memory
-BLOCK_GROUPS = 32  # groups in one block, at most
+BLOCK_GROUPS = 64  # groups in one block, at most
 
 
 class Pairs(NamedTuple):
