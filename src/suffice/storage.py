@@ -36,13 +36,13 @@ class Artefact(Protocol):
         ...
 
 
-_kinds: dict[str, type[Artefact]] = {}
+_kinds: dict[str, Any] = {}
 _Class = TypeVar("_Class", bound=type)
 
 
 def artefact(cls: _Class) -> _Class:
     """Class decorator: let `load` find this class by its `kind`."""
-    _kinds[cls.kind] = cls  # type: ignore[attr-defined]
+    _kinds[vars(cls)["kind"]] = cls
     return cls
 
 
