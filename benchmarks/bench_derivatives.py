@@ -16,7 +16,8 @@ from suffice.family.statistics import AdditiveMarkov, Mlp, PartiallyExchangeable
 from suffice.matching import DirectionByDirection, Engine, ForwardLaplacian, ScoreAndCurvature
 from suffice.matching.derivatives import Network
 
-REPETITIONS = 7
+ROUNDS = 5
+IN_A_ROW = 4  # calls of one engine in a round: training repeats a call, so its memory is warm
 BATCH = 200
 DIMENSIONS = (10, 30, 100, 200, 400)
 LENGTHS = (100, 400, 1000, 4000)
@@ -55,11 +56,12 @@ def training_gradient(engine: Engine, module: Network, batch: int, shape: tuple[
 def best_times(calls: list[Timed]) -> list[float]:
     """The best time of each call in milliseconds; taken in turns, so that a busy machine is unfair to none."""
     best = [float("inf")] * len(calls)
-    for _ in range(REPETITIONS):
+    for _ in range(ROUNDS):
         for index, call in enumerate(calls):
-            start = time.perf_counter()
-            call()
-            best[index] = min(best[index], 1e3 * (time.perf_counter() - start))
+            for _ in range(IN_A_ROW):
+                start = time.perf_counter()
+                call()
+                best[index] = min(best[index], 1e3 * (time.perf_counter() - start))
     return best
 
 

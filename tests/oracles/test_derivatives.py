@@ -70,7 +70,9 @@ def network(name: str) -> Network:
         case "deep set":
             return DeepSet(key, shape, 2, (6, 5), skip=True)
         case "deep set with an outer network":
-            return DeepSet(key, shape, 2, (6,), outer_widths=(5, 4), summed_outputs=3, skip=True, quadratic=True)
+            deep_set = DeepSet(key, shape, 2, (6,), outer_widths=(5, 4), summed_outputs=3, skip=True, quadratic=True)
+            outer = Mlp(key, (3,), 2, (5, 4), skip=True, quadratic=True)
+            return eqx.tree_at(lambda network: network.outer, deep_set, outer)
         case _:
             return UserWritten(jax.random.normal(key, (2, 6)))
 
