@@ -5,6 +5,7 @@ from importlib.metadata import version as _version
 from suffice import zoo as zoo
 from suffice.charts import Chart as Chart
 from suffice.errors import ModelError as ModelError
+from suffice.errors import SamplingWarning as SamplingWarning
 from suffice.errors import SimulationWarning as SimulationWarning
 from suffice.errors import StorageError as StorageError
 from suffice.errors import SupportError as SupportError
@@ -20,6 +21,10 @@ from suffice.matching import ScoreMatching as ScoreMatching
 from suffice.matching import SlicedScoreMatching as SlicedScoreMatching
 from suffice.model import Model as Model
 from suffice.posterior import Posterior as Posterior
+from suffice.sampling import Exchange as Exchange
+from suffice.sampling import diagnose_inner as diagnose_inner
+from suffice.sampling import sample as sample
+from suffice.sampling import sample_each as sample_each
 from suffice.simulation import Check as Check
 from suffice.simulation import Simulations as Simulations
 from suffice.simulation import Status as Status

@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
+from numpy.typing import ArrayLike as Values
 from numpyro.distributions import constraints
 from numpyro.distributions.transforms import Transform, biject_to
 
-from suffice.errors import SupportError
+from suffice.errors import ModelError, SupportError
 
 Support: TypeAlias = constraints.Constraint
 
@@ -105,6 +106,19 @@ class Chart(eqx.Module):
             finite = jnp.all(finite, axis=tuple(range(-event_dim, 0)))
             return finite & jnp.asarray(self.support(x))
         return finite & jnp.asarray(_scalar_support(self.support)(x))
+
+    def require_observation(self, observed: Values, shape: tuple[int, ...], *, iid: bool = False) -> np.ndarray:
+        """`observed` as an array of `shape` (one more leading axis if `iid`), finite and inside the support."""
+        values = np.asarray(observed, dtype=jax.dtypes.canonicalize_dtype(float))
+        if values.ndim != len(shape) + iid or values.shape[iid:] != shape or not values.size:
+            raise ModelError(
+                f"The observation has shape {values.shape}, but this model's x has shape {shape}"
+                + (", after one leading axis for the iid replicates." if iid else ".")
+                + " Give data of that shape"
+                + ("." if iid else ", or iid=True for several replicates along a leading axis.")
+            )
+        self.require_inside(values if iid else values[None], what="the observation")
+        return values
 
     def require_inside(self, values: Float[ArrayLike, "n ..."], *, what: str = "x") -> None:
         """Raise a `SupportError` that names row and coordinate unless every row is strictly inside its support."""

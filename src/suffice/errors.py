@@ -23,3 +23,7 @@ class TrainingError(RuntimeError):
 
 class TrainingWarning(UserWarning):
     """A training whose result should be looked at before it is used."""
+
+
+class SamplingWarning(UserWarning):
+    """Draws that should not be believed as they are."""

@@ -123,18 +123,8 @@ class Model:
 
     def observation(self, observed: Values, *, iid: bool = False) -> np.ndarray:
         """`observed` as an array of x's shape (one more leading axis if `iid`), finite and inside the support."""
-        values = np.asarray(observed, dtype=jax.dtypes.canonicalize_dtype(float))
-        expected = ("n", *self.data_shape) if iid else self.data_shape
-        if values.shape[iid:] != self.data_shape or values.ndim != len(expected):
-            raise ModelError(
-                f"The observation has shape {values.shape}, but this model's x has shape {self.data_shape}"
-                + (", after one leading axis for the iid replicates." if iid else ".")
-                + " Give data of that shape"
-                + ("." if iid else ", or iid=True for several replicates along a leading axis.")
-            )
-        rows = values if iid else values[None]
-        Chart.unscaled(self.support, self.data_shape).require_inside(rows, what="the observation")
-        return values
+        chart = Chart.unscaled(self.support, self.data_shape)
+        return chart.require_observation(observed, self.data_shape, iid=iid)
 
 
 def _check_prior(prior: Distribution) -> None:

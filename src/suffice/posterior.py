@@ -1,16 +1,21 @@
 """The value every sampler ends in: draws of θ, with weights where they are not equal."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from suffice import storage
+from suffice.convergence import Convergence, convergence
 from suffice.randomness import require_key
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @storage.artefact
@@ -63,6 +68,34 @@ class Posterior:
     def sd(self) -> Float[np.ndarray, " p"]:
         """The posterior standard deviations."""
         return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def convergence(self) -> Convergence:
+        """R-hat, effective sample sizes and Monte Carlo standard errors of each parameter.
+
+        Weighted draws have no R-hat; their effective size is 1/Σw², in the bulk as in the tails.
+        """
+        if self.weights is None:
+            return convergence(self.draws)
+        p = len(self.names)
+        size = np.full(p, 1.0 / np.sum(self.flat_weights**2))
+        return Convergence(np.full(p, np.nan), size, size, self.sd / np.sqrt(size), self.sd / np.sqrt(2 * size))
+
+    def quantile(self, levels: float | Sequence[float]) -> Float[np.ndarray, "..."]:
+        """The quantiles of each parameter, (p,) or (level, p)."""
+        order = np.argsort(self.flat, axis=0)
+        values = np.take_along_axis(self.flat, order, axis=0)
+        mass = np.cumsum(self.flat_weights[order], axis=0) - 0.5 * self.flat_weights[order]
+        found = [np.interp(levels, mass[:, i], values[:, i]) for i in range(len(self.names))]
+        return np.stack(found, axis=-1)
+
+    def summary(self) -> "DataFrame":
+        """A table, one row a parameter: mean, sd, quantiles, and how well they are known."""
+        from pandas import DataFrame
+
+        low, median, high = self.quantile((0.05, 0.5, 0.95))
+        columns = {"mean": self.mean, "sd": self.sd, "5%": low, "50%": median, "95%": high}
+        return DataFrame(columns | self.convergence._asdict(), index=list(self.names))
 
     def resample(self, key: PRNGKeyArray, num: int) -> "Posterior":
         """`num` draws of equal weight, in one chain, drawn with replacement by their weights."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Key, PRNGKeyArray
 
 FEWEST = 32  # numbers in one draw from which on the written-out rounds are faster
 
@@ -35,7 +35,7 @@ def key_from_record(record: dict[str, Any]) -> PRNGKeyArray:
     return jax.random.wrap_key_data(data, impl=record["implementation"])
 
 
-def fast(key: PRNGKeyArray) -> PRNGKeyArray:
+def fast(key: Key[Array, "..."]) -> Key[Array, "..."]:
     """The same key with the same numbers, made several times faster on the CPU.
 
     JAX compiles its Threefry generator for the CPU as a loop over rounds that runs through memory; written out, the

@@ -9,7 +9,8 @@ import suffice
 
 RINGS = [
     {"errors"},
-    {"storage", "progress", "randomness"},
+    {"storage", "progress", "randomness", "convergence"},
+    {"checkpoint"},
     {"charts"},
     {"model"},
     {"posterior"},

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -58,6 +59,7 @@ def test_shapes(key: jax.Array, shape: tuple[int, ...], skip: bool) -> None:
         lambda key: PartiallyExchangeable(key, shape, 4, 0, (5,), 7, (6,), skip=skip),
         lambda key: AdditiveMarkov(key, shape, 4, 2, (5, 3), skip=skip),
         lambda key: AdditiveMarkov(key, shape, 4, 0, (5, 3), skip=skip),
+        lambda key: AdditiveMarkov(key, shape, 4, 1, (5, 3), skip=skip, lags=5),
     ]
     if len(shape) == 1:
         makers += [
@@ -150,6 +152,24 @@ def test_additive_is_a_loop_over_windows(key: jax.Array, shape: tuple[int, ...],
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("float64")
+def test_lags_add_a_linear_map_of_autocovariances(key: jax.Array, shape: tuple[int, ...]) -> None:
+    @partial(jax.jit, compiler_options=QUICK)
+    def both(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        network, y = AdditiveMarkov(key, shape, 3, 1, (4,), lags=5), jax.random.normal(key, shape)
+        without = eqx.tree_at(lambda network: network.lagged, network, None)
+        assert network.lagged is not None
+        expected = without(y)
+        for lag in range(6):
+            products = y[: len(y) - lag] * y[lag:]
+            expected = expected + network.lagged[:, :, lag] @ jnp.atleast_1d(jnp.sum(products, axis=0))
+        return network(y), expected
+
+    actual, expected = both(key)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.usefixtures("float64")
 def test_pen_is_its_equation(key: jax.Array, shape: tuple[int, ...]) -> None:
     @partial(jax.jit, compiler_options=QUICK)
     def both(key: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -199,6 +219,8 @@ def test_networks_can_be_made_and_called_inside_compiled_code(key: jax.Array) ->
         (lambda key: PartiallyExchangeable(key, (5,), 2, 5), "between 0 and 4"),
         (lambda key: AdditiveMarkov(key, (5,), 2, -1), "between 0 and 4"),
         (lambda key: AdditiveMarkov(key, (5, 2, 2), 2, 1), r"\(T, K\)"),
+        (lambda key: AdditiveMarkov(key, (5,), 2, 1, lags=5), "lags between 0 and 4"),
+        (lambda key: AdditiveMarkov(key, (5,), 2, 1, lags=-1), "lags between 0 and 4"),
         (lambda key: DeepSet(key, (5, 2), 2), "iid coordinates of a vector"),
         (lambda key: Mlp(key, (3,), 1)(jnp.ones((7, 3))), r"shape \(7, 3\).*vmap"),
     ],

@@ -37,6 +37,8 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "mlp of a series": (4, 3),
     "additive": (9,),
     "additive multivariate": (6, 2),
+    "additive with lags": (9,),
+    "additive multivariate with lags": (6, 2),
     "pen": (9,),
     "pen multivariate": (6, 2),
     "deep set": (6,),
@@ -63,6 +65,10 @@ def network(name: str) -> Network:
             return AdditiveMarkov(
                 key, shape, 2, 2, (2, 5), first_widths=(4,), activation=jax.nn.silu, skip=True, quadratic=True
             )
+        case "additive with lags":
+            return AdditiveMarkov(key, shape, 2, 1, (4,), quadratic=True, lags=8)
+        case "additive multivariate with lags":
+            return AdditiveMarkov(key, shape, 2, 0, (4,), lags=3)
         case "pen":
             return PartiallyExchangeable(key, shape, 2, 2, (6, 5), 3, (5, 4))
         case "pen multivariate":
@@ -148,6 +154,7 @@ def test_gradients_in_the_weights_are_exact(name: str, engine: str) -> None:
     order=st.integers(0, 3),
     widths=st.lists(st.integers(1, 6), max_size=3),
     skip=st.booleans(),
+    lags=st.none() | st.integers(0, 3),
     activation=st.sampled_from([softplus, jnp.tanh, jnp.sin]),
     kind=st.sampled_from([Mlp, AdditiveMarkov, PartiallyExchangeable]),
     seed=st.integers(0, 1000),
@@ -158,6 +165,7 @@ def test_forward_laplacian_equals_the_dense_hessian_at_any_size(
     order: int,
     widths: list[int],
     skip: bool,
+    lags: int | None,
     activation: Activation,
     kind: type,
     seed: int,
@@ -168,7 +176,8 @@ def test_forward_laplacian_equals_the_dense_hessian_at_any_size(
         if kind is Mlp:
             return Mlp(key, shape, 2, widths, activation=activation, skip=skip)
         if kind is AdditiveMarkov:
-            return AdditiveMarkov(key, shape, 2, order, widths, activation=activation, skip=skip)
+            steps_apart = None if lags is None else min(lags, steps - 1)
+            return AdditiveMarkov(key, shape, 2, order, widths, activation=activation, skip=skip, lags=steps_apart)
         return PartiallyExchangeable(key, shape, 2, order, widths, 3, widths, activation=activation, skip=skip)
 
     def both(key: jax.Array) -> tuple[ScoreAndCurvature, ScoreAndCurvature]:

@@ -12,13 +12,16 @@ from suffice.model import Model
 Network = Callable[[Float[Array, "..."]], Float[Array, " m"]]
 
 UNKNOWN_ORDER = 2  # steps that a window looks back in a multivariate series whose Markov order is not told
+LONG_ORDER = 5  # from this Markov order on, a memory is taken as one that fades: autocovariances beside short windows
+LAGS = 4  # lags of autocovariances for each step of such an order
 
 
 def default_network(key: PRNGKeyArray, model: Model, num_outputs: int, *, additive: bool = True) -> Network:
     """A network of y that has the model's symmetry.
 
     Series (a `markov_order`, or x of shape (T, K)) get windows, iid coordinates a `DeepSet`, anything else an `Mlp`.
-    `additive` networks are plain sums over windows or coordinates, as log-densities of such models are; the others
+    A `markov_order` of 5 or more stands for a memory that fades, as that of a moving average: short windows, and
+    autocovariances of four times as many lags as that order. `additive` networks are plain sums over windows or coordinates, as log-densities of such models are; the others
     pass the sum through an outer network.
     """
     shape, order = model.data_shape, model.markov_order
@@ -29,9 +32,27 @@ def default_network(key: PRNGKeyArray, model: Model, num_outputs: int, *, additi
         order = min(UNKNOWN_ORDER, shape[0] - 1)
     if order is None:
         return Mlp(key, shape, num_outputs, (64, 64, 32), skip=True)
+    if additive and fades(model):
+        lags = min(LAGS * order, shape[0] - 1)
+        return AdditiveMarkov(key, shape, num_outputs, UNKNOWN_ORDER, FADING_WIDTHS, quadratic=True, lags=lags)
     if additive:
         return AdditiveMarkov(key, shape, num_outputs, order, (32, 32), quadratic=True)
     return PartiallyExchangeable(key, shape, num_outputs, order, (50, 50), 20, (50, 50))
+
+
+def default_sizes(model: Model) -> tuple[int, tuple[int, ...]]:
+    """How many statistics, d_s, and the hidden widths of η's network.
+
+    2p + 1 statistics; 12p + 1 where autocovariances carry a fading memory, because their weights in the log-density,
+    the inverse autocovariances, are many functions of θ that are far from linear in each other.
+    """
+    p = model.num_parameters
+    return (12 * p + 1, (128, 128)) if fades(model) else (2 * p + 1, (50, 50))
+
+
+def fades(model: Model) -> bool:
+    """Whether the model's Markov order is so long that it stands for a memory that fades."""
+    return model.markov_order is not None and model.markov_order >= LONG_ORDER
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from suffice.charts import Chart
 from suffice.errors import StorageError
+from suffice.family.envelope import Envelope
 from suffice.family.exponential import ExponentialFamily, SharedBase
 from suffice.family.natural import Natural
 from suffice.family.regression import Regression
@@ -27,6 +29,7 @@ _MODULES: dict[str, type[eqx.Module]] = {
         SharedBase,
         Natural,
         Regression,
+        Envelope,
         Chart,
         Mlp,
         DeepSet,
@@ -36,10 +39,20 @@ _MODULES: dict[str, type[eqx.Module]] = {
     )
 }
 _ACTIVATIONS = {"softplus": softplus, "tanh": jnp.tanh, "silu": jax.nn.silu, "gelu": jax.nn.gelu, "elu": jax.nn.elu}
-_FIXED_SUPPORTS = {name: getattr(constraints, name) for name in ("real", "real_vector", "positive", "unit_interval")}
+_FIXED_SUPPORTS = {
+    name: getattr(constraints, name)
+    for name in ("real", "real_vector", "positive", "nonnegative", "unit_interval", "simplex")
+}
 _BOUNDED_SUPPORTS = {
     name: getattr(constraints, name)
     for name in ("greater_than", "greater_than_eq", "less_than", "less_than_eq", "interval", "open_interval")
+}
+_PRIOR_ARGUMENTS = {  # of distributions whose parameters are not all of their arguments, or more than those
+    "Independent": ("base_dist", "reinterpreted_batch_ndims"),
+    "LeftTruncatedDistribution": ("base_dist", "low"),
+    "RightTruncatedDistribution": ("base_dist", "high"),
+    "TwoSidedTruncatedDistribution": ("base_dist", "low", "high"),
+    "MultivariateNormal": ("loc", "scale_tril"),
 }
 
 
@@ -106,10 +119,43 @@ def _fill(code: dict[str, Any], leaves: list[jax.Array], template: Any) -> Any:
     return jax.tree.unflatten(structure, parts)
 
 
+def encode_prior(prior: dist.Distribution | None, arrays: dict[str, np.ndarray]) -> Any:
+    """A prior as JSON, by the names of numpyro's own distributions; None for a distribution of another kind."""
+    if prior is None:
+        return None
+    name = type(prior).__name__
+    names = _PRIOR_ARGUMENTS.get(name, tuple(prior.arg_constraints))
+    if getattr(dist, name, None) is not type(prior) or not names:
+        return None
+    code: dict[str, Any] = {}
+    for argument in names:
+        value = getattr(prior, argument)
+        nested = isinstance(value, dist.Distribution)
+        code[argument] = encode_prior(value, arrays) if nested else encode(value, arrays)
+        if code[argument] is None:
+            return None
+    return {"prior": name, "arguments": code}
+
+
+def decode_prior(code: Any, arrays: dict[str, np.ndarray]) -> dist.Distribution | None:
+    """The prior again."""
+    if code is None:
+        return None
+    nested = {name: isinstance(value, dict) and "prior" in value for name, value in code["arguments"].items()}
+    arguments = {
+        name: decode_prior(value, arrays) if nested[name] else decode(value, arrays)
+        for name, value in code["arguments"].items()
+    }
+    return getattr(dist, code["prior"])(**arguments)
+
+
 def _encode_support(support: constraints.Constraint) -> Any:
     if isinstance(support, constraints.cat):
         parts = [_encode_support(part) for part in support.cseq]
         return {"kind": "cat", "parts": parts, "dim": support.dim, "lengths": list(support.lengths)}
+    if isinstance(support, constraints.independent):
+        base = _encode_support(support.base_constraint)
+        return {"kind": "independent", "base": base, "event": support.reinterpreted_batch_ndims}
     for name, fixed in _FIXED_SUPPORTS.items():
         if type(support) is type(fixed):
             return {"kind": name}
@@ -124,6 +170,8 @@ def _decode_support(code: Any) -> constraints.Constraint:
     kind = code["kind"]
     if kind == "cat":
         return constraints.cat([_decode_support(part) for part in code["parts"]], code["dim"], code["lengths"])
+    if kind == "independent":
+        return constraints.independent(_decode_support(code["base"]), code["event"])
     if kind in _FIXED_SUPPORTS:
         return _FIXED_SUPPORTS[kind]
     return _BOUNDED_SUPPORTS[kind](*(np.asarray(end, np.float32)[()] for end in code["bounds"]))

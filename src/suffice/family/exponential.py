@@ -60,7 +60,12 @@ class ExponentialFamily(eqx.Module):
 
     def log_density(self, y: Float[Array, "..."], theta: Float[Array, " p"]) -> Float[Array, ""]:
         """s(y, θ), the log-density of y given θ up to log Z(θ)."""
-        return sum((weights @ module(y) for module, weights in self.terms(self.natural(theta))), start=jnp.zeros(()))
+        return self.given(theta)(y)
+
+    def given(self, theta: Float[Array, " p"]) -> Callable[[Float[Array, "..."]], Float[Array, ""]]:
+        """y ↦ s(y, θ), with η(θ) computed once."""
+        terms = self.terms(self.natural(theta))
+        return lambda y: sum((weights @ module(y) for module, weights in terms), start=jnp.zeros(()))
 
     def terms(self, eta: Float[Array, " s"]) -> tuple[Term, ...]:
         """Pairs (module, weights) with s = Σ weights·module(y): what derivatives and densities are made from."""

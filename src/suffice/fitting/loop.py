@@ -13,8 +13,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from suffice.checkpoint import Checkpoint
 from suffice.errors import TrainingError, TrainingWarning
-from suffice.fitting.checkpoint import Checkpoint
 from suffice.fitting.history import History
 from suffice.fitting.training import Training
 from suffice.matching.objectives import Batch, Objective
@@ -52,7 +52,8 @@ def train(
     steps = len(pairs.y) // batch
     state = State(parameters, _optimiser(training, steps, parameters).init(parameters))
     saved = Checkpoint.open(checkpoint, (key, objective, training, pairs, held_out, parameters))
-    history, state, best = saved.resume(History.empty(), state, parameters)
+    history = History.from_archive(saved.reached, saved.others) if saved.reached else History.empty()
+    state, best = saved.state((state, parameters))
     began = time.monotonic() - history.seconds
 
     with bar(training.epochs, "fitting", show=progress) as advance:
@@ -66,7 +67,8 @@ def train(
             history = history.extended(np.asarray(losses)[:count], loss, training, time.monotonic() - began)
             if history.best_epoch == history.epochs:
                 best = state.parameters
-            saved.write(history, state, best)
+            reached, arrays = history.to_archive()
+            saved.write(reached, (state, best), **arrays)
             advance(count, f"validation loss {loss:.4g}")
     _judge(history)
     return eqx.combine(best, fixed).frozen_on(pairs.theta), history

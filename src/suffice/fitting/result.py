@@ -11,9 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import ArrayLike
+from numpyro.distributions import Distribution
 
 from suffice import storage
-from suffice.family.encoding import decode, encode
+from suffice.charts import Chart
+from suffice.family.encoding import decode, decode_prior, encode, encode_prior
+from suffice.family.envelope import Envelope, features
 from suffice.family.exponential import ExponentialFamily
 from suffice.family.regression import Regression
 from suffice.fitting.history import History
@@ -29,15 +32,21 @@ class Fit:
         names: the parameters' names.
         history: the course of the training.
         settings: objective, training and key, as plain values.
+        prior: the prior of the model, for posteriors; None if it was not written to the file.
+        parameter_chart: the coordinates of θ in which posteriors are sampled.
+        envelope: where the training data lie.
     """
 
     module: ExponentialFamily | Regression
     names: tuple[str, ...]
     history: History
     settings: dict[str, Any]
+    prior: Distribution | None = None
+    parameter_chart: Chart | None = None
+    envelope: Envelope | None = None
 
     kind: ClassVar[str] = "fit"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __repr__(self) -> str:
         return f"Fit({type(self.module).__name__} of {', '.join(self.names)}, {self.history.epochs} epochs)"
@@ -53,6 +62,21 @@ class Fit:
     def data_shape(self) -> tuple[int, ...]:
         """The shape of one x."""
         return self.module.data_chart.shift.shape
+
+    def observation(self, observed: ArrayLike, *, iid: bool = False) -> np.ndarray:
+        """`observed` as an array of x's shape (one more leading axis if `iid`), finite and inside the support."""
+        return self.module.data_chart.require_observation(observed, self.data_shape, iid=iid)
+
+    def outside_training(self, x: ArrayLike) -> Any:
+        """The share of training data that are farther from their centre than x is: 0 where x is unlike any of them.
+
+        Distances are Mahalanobis' in the space of statistics (and base); of one x, or of each row of several.
+        """
+        if self.envelope is None:
+            raise ValueError("This fit has no record of its training data.")
+        rows, single = self._rows(x)
+        values = np.asarray(_tails(self.module, self.envelope, rows))
+        return values[0] if single else values
 
     def statistics(self, x: ArrayLike) -> Any:
         """f(x) of one x, or of each row of several; numpy for numpy, traced where x is."""
@@ -111,7 +135,15 @@ class Fit:
         arrays: dict[str, np.ndarray] = {}
         code = encode(self.module, arrays)
         history, history_arrays = self.history.to_archive()
-        manifest = {"module": code, "names": list(self.names), "history": history, "settings": self.settings}
+        manifest = {
+            "module": code,
+            "names": list(self.names),
+            "history": history,
+            "settings": self.settings,
+            "prior": encode_prior(self.prior, arrays),
+            "parameter_chart": encode(self.parameter_chart, arrays),
+            "envelope": encode(self.envelope, arrays),
+        }
         return manifest, arrays | {f"history/{name}": array for name, array in history_arrays.items()}
 
     @classmethod
@@ -130,12 +162,25 @@ class Fit:
         prefix = "history/"
         losses = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         history = History.from_archive(manifest["history"], losses)
-        return cls(module, tuple(manifest["names"]), history, manifest["settings"])
+        return cls(
+            module,
+            tuple(manifest["names"]),
+            history,
+            manifest["settings"],
+            decode_prior(manifest["prior"], arrays),
+            decode(manifest["parameter_chart"], arrays),
+            decode(manifest["envelope"], arrays),
+        )
 
 
 @eqx.filter_jit
 def _statistics(module: ExponentialFamily | Regression, x: Array) -> Array:
     return jax.vmap(lambda x: module.statistics_of(module.data_chart.forward(x)))(x)
+
+
+@eqx.filter_jit
+def _tails(module: ExponentialFamily | Regression, envelope: Envelope, x: Array) -> Array:
+    return jax.vmap(lambda x: envelope.tail(features(module, module.data_chart.forward(x))))(x)
 
 
 @eqx.filter_jit

@@ -2,12 +2,14 @@
 
 import os
 from dataclasses import asdict
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
+from suffice.family.envelope import envelope_of
 from suffice.family.exponential import ExponentialFamily
 from suffice.family.regression import Regression
 from suffice.fitting.history import History
@@ -58,7 +60,8 @@ def fit(
     settings = {"objective": repr(objective), "key": key_record(key), "simulations": list(sims.provenance)}
     if isinstance(objective, PosteriorMean) and objective.linear:
         regression = Regression.least_squares(model, sims.good.theta, sims.good.x)
-        return Fit(regression, model.names, History.empty(), settings)
+        y = jax.jit(jax.vmap(regression.data_chart.forward))(sims.good.x)
+        return _finished(model, regression, History.empty(), settings, sims.good.theta, y)
 
     training = default_training(model, objective) if training is None else training
     pairs, held_out = sims.good.split(1.0 - training.validation_fraction)
@@ -70,7 +73,21 @@ def fit(
     module, history = train(
         key_training, objective, module, *batches, training, checkpoint=checkpoint, progress=progress
     )
-    return Fit(module, model.names, history, settings | {"training": asdict(training)})
+    settings |= {"training": asdict(training)}
+    return _finished(model, module, history, settings, pairs.theta, batches[0].y)
+
+
+def _finished(
+    model: Model,
+    module: ExponentialFamily | Regression,
+    history: History,
+    settings: dict[str, Any],
+    theta: np.ndarray,
+    y: Array,
+) -> Fit:
+    """The fit, with what later steps need to know of the prior and of the training pairs."""
+    chart = model.parameter_chart(theta)
+    return Fit(module, model.names, history, settings, model.prior, chart, envelope_of(module, y))
 
 
 def default_training(model: Model, objective: Objective) -> Training:

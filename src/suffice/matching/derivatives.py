@@ -7,7 +7,8 @@
 
 and folds w into the last layer. Three savings keep it exact. Where the inputs outnumber the first layer's units, J is
 taken along an orthonormal basis of the directions that this layer sees, which depends on the weights alone: past the
-first layer nothing grows with d. A sum over windows has window-local J. And no per-coordinate ∂_i² is ever kept.
+first layer nothing grows with d. A sum over windows has window-local J, and autocovariances have a closed one. And no
+per-coordinate ∂_i² is ever kept.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from suffice.family.statistics import Activation, AdditiveMarkov, DeepSet, Mlp, PartiallyExchangeable, softplus, windows
+from suffice.family.networks import Activation, Mlp, softplus
+from suffice.family.statistics import AdditiveMarkov, DeepSet, PartiallyExchangeable, both_neighbours, windows
 
 Network = Callable[[Float[Array, "..."]], Float[Array, " m"]]
 
@@ -148,6 +150,11 @@ def _additive(module: AdditiveMarkov, y: Float[Array, "..."], weights: Float[Arr
         first = _mlp(module.first, y[:order].reshape(-1), weights)
         gradient = gradient.at[:order].add(first.gradient.reshape(y[:order].shape))
         laplacian = laplacian + first.laplacian
+    if module.lagged is not None:
+        form = jnp.tensordot(weights, module.lagged, 1)
+        slopes = jnp.einsum("tkh,kh->tk", both_neighbours(y, form.shape[1] - 1), form)
+        gradient = gradient + slopes.reshape(y.shape)
+        laplacian = laplacian + 2 * len(y) * jnp.sum(form[:, 0])
     return ScoreAndCurvature(gradient, laplacian)
 
 

@@ -1,0 +1,196 @@
+"""Exchange MCMC: how fast it is and how good its posteriors are, by kernel and number of inner steps.
+
+    python benchmarks/bench_exchange.py speed
+    python benchmarks/bench_exchange.py accuracy [--models gaussian gamma beta ar2 ma2] [--fits paper|default]
+    python benchmarks/bench_exchange.py lorenz
+
+`speed`: inner random-walk steps a second for the paper's network 10-30-50-50-20-3 over 100 observations, as a multiple
+of one chain in numpy, one step at a time, and as a fraction of what the machine's matrix products would allow.
+
+`accuracy`: 100 fresh observations; W₂ to the exact posterior (1,000 draws of each, as in the paper's study of inner
+steps), error of the posterior mean, ratio of standard deviations, effective draws a second. "paper": the paper's
+networks and settings, one chain of 20,000 steps; "default": default networks and `Exchange`.
+
+`lorenz`: Lorenz96 small, 500 inner steps and 200 bridges, one observation.
+
+Fits are kept in `.cache/bench_exchange` and used again.
+"""
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+import suffice as sf
+from suffice.family.envelope import envelope_of
+from suffice.fitting import Fit, History
+
+CACHE = Path(".cache") / "bench_exchange"
+
+
+def network_fit() -> Fit:
+    """The paper's network for iid models as it begins: speed does not depend on its weights."""
+    model = sf.zoo.gaussian()
+    sims = sf.simulate(jax.random.key(0), model, 2000)
+    family = sf.ExponentialFamily.paper(jax.random.key(1), "gaussian").with_charts(model, sims.theta, sims.x)
+    y = jax.vmap(family.data_chart.forward)(jnp.asarray(sims.x))
+    chart = model.parameter_chart(sims.theta)
+    return Fit(family, model.names, History.empty(), {}, model.prior, chart, envelope_of(family, y))
+
+
+def numpy_steps_a_second(fit: Fit, num_steps: int = 3000) -> float:
+    """One chain, one step at a time, in numpy."""
+    layers = [(np.asarray(layer.weight), np.asarray(layer.bias)) for layer in fit.family.statistics.layers]
+    generator, weights = np.random.default_rng(0), np.array([0.3, -0.2, 1.0], np.float32)
+
+    def log_density(y: np.ndarray) -> float:
+        for weight, bias in layers[:-1]:
+            y = np.logaddexp(0.0, weight @ y + bias)
+        weight, bias = layers[-1]
+        return float(weights @ (weight @ y + bias))
+
+    y = np.zeros(10, np.float32)
+    value = log_density(y)
+    start = time.perf_counter()
+    for _ in range(num_steps):
+        proposed = y + 0.1 * generator.normal(size=10).astype(np.float32)
+        new = log_density(proposed)
+        if np.log(generator.uniform()) < new - value:
+            y, value = proposed, new
+    return num_steps / (time.perf_counter() - start)
+
+
+def matrix_product_rate() -> float:
+    """Floating-point operations a second of a large product of matrices in float32."""
+    matrix = jax.random.normal(jax.random.key(0), (1024, 1024))
+    product = jax.jit(lambda a: a @ a)
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        jax.block_until_ready(product(matrix))
+        times.append(time.perf_counter() - start)
+    return 2 * 1024**3 / min(times)
+
+
+def speed() -> None:
+    """Print steps a second, by number of chains and kernel."""
+    fit = network_fit()
+    sizes = [10, 30, 50, 50, 20, 3]
+    flops = 2 * sum(a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+    observed = sf.simulate(jax.random.key(2), sf.zoo.gaussian(), 100).x
+    eager = numpy_steps_a_second(fit)
+    print(f"one chain in numpy: {eager:.3g} steps a second; a network pass: {flops} operations")
+    print(f"{'chains':>6} {'inner':>6} {'steps a second':>15} {'× numpy':>9} {'of matrix products':>19}")
+    for num_chains in (1, 4):
+        for inner_steps in (30, 100):
+            method = sf.Exchange(fit, inner_steps=inner_steps, warmup=0, thin=1)
+            rates, limits = [], []
+            for turn in range(4):
+                limits.append(matrix_product_rate() / flops)
+                draws = 20 if turn == 0 else 300
+                found = sf.sample_each(jax.random.key(3), method, observed, num_draws=draws, num_chains=num_chains)
+                rates.append(100 * num_chains * draws * inner_steps / found[0].info["seconds"])
+            best, limit = max(rates[1:]), max(limits)
+            print(f"{num_chains:6} {inner_steps:6} {best:15.3g} {best / eager:9.0f} {best / limit:19.2f}", flush=True)
+
+
+def cached_fit(name: str, kind: str) -> Fit:
+    """The fit of that model, by the paper's networks and training or by ours; from 10,000 training simulations."""
+    path = CACHE / f"{name}-{kind}.npz"
+    if path.exists():
+        return sf.load(path)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    model = getattr(sf.zoo, name)()
+    if kind == "paper":
+        sims = sf.simulate(jax.random.key(10), model, 20_000)
+        family = sf.ExponentialFamily.paper(jax.random.key(11), name)
+        training, objective = sf.Training.paper(name, "SM"), sf.ScoreMatching(weighting="none")
+        fit = sf.fit(jax.random.key(12), model, sims, objective, family=family, training=training)
+    else:
+        fit = sf.fit(jax.random.key(12), model, sf.simulate(jax.random.key(10), model, 10_000))
+    fit.save(path)
+    return fit
+
+
+def wasserstein(one: np.ndarray, other: np.ndarray) -> float:
+    """W₂ between two samples of the same size."""
+    cost = np.sum((one[:, None] - other[None]) ** 2, axis=-1)
+    return float(np.sqrt(cost[linear_sum_assignment(cost)].mean()))
+
+
+def accuracy(models: list[str], kind: str, settings: list[tuple[str, int]], num: int) -> None:
+    """Print one line for each model and setting."""
+    print(f"{'model':9} {'kernel':12} {'inner':>5} {'W2':>7} {'mean error':>11} {'sd ratio':>9} {'ESS/s':>7} {'s':>6}")
+    for name in models:
+        model, fit = getattr(sf.zoo, name)(), cached_fit(name, kind)
+        observed = sf.simulate(jax.random.key(777), model, num).x
+        exact = [sf.zoo.exact_posterior(model, row) for row in observed]
+        references = [post.resample(jax.random.key(i), 1000).flat for i, post in enumerate(exact)]
+        for kernel, inner_steps in settings:
+            chosen: dict[str, Any] = {"kernel": kernel, "inner_steps": inner_steps}
+            if kind == "paper":
+                method = sf.Exchange(fit, **chosen, warmup=10_000, thin=1, outer="random-walk", start="centre")
+                run = {"num_draws": 10_000, "num_chains": 1}
+            else:
+                method, run = sf.Exchange(fit, **chosen), {"num_draws": 1000, "num_chains": 4}
+            found = sf.sample_each(jax.random.key(4), method, observed, **run)
+            distances = [
+                wasserstein(post.resample(jax.random.key(0), 1000).flat, reference)
+                for post, reference in zip(found, references, strict=True)
+            ]
+            errors = [np.linalg.norm(post.mean - other.mean) for post, other in zip(found, exact, strict=True)]
+            ratios = np.median([post.sd / other.sd for post, other in zip(found, exact, strict=True)], axis=0)
+            ess = np.sum([post.convergence.ess_bulk.min() for post in found])
+            seconds = found[0].info["seconds"]
+            print(
+                f"{name:9} {kernel:12} {inner_steps:5} {np.median(distances):7.3f} {np.median(errors):11.4f} "
+                f"{np.round(ratios, 2)!s:>9} {ess / seconds:7.0f} {seconds:6.0f}",
+                flush=True,
+            )
+
+
+def lorenz(num_draws: int) -> None:
+    """Lorenz96 small with a default fit, one observation."""
+    path, model = CACHE / "lorenz96-small.npz", sf.zoo.lorenz96("small")
+    if not path.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        sims = sf.simulate(jax.random.key(10), model, 10_000)
+        sf.fit(jax.random.key(12), model, sims, training=sf.Training(epochs=30, batch_size=200)).save(path)
+    observed = sf.simulate(jax.random.key(777), model, 1)
+    method = sf.Exchange(sf.load(path), inner_steps=500, bridges=200, warmup=num_draws, thin=1)
+    post = sf.sample(jax.random.key(4), method, observed.x[0], num_draws=num_draws)
+    seconds = post.info["seconds"]
+    print(f"{num_draws} + {num_draws} steps of 4 chains: {seconds:.0f} s; truth {observed.theta[0]}")
+    print(post.summary().round(3).to_string())
+    print({name: round(float(np.mean(post.info[name])), 3) for name in post.info if "acceptance" in name})
+
+
+def main() -> None:
+    """Print the table asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=["speed", "accuracy", "lorenz"])
+    parser.add_argument("--models", nargs="+", default=["gaussian", "gamma", "beta", "ar2", "ma2"])
+    parser.add_argument("--fits", choices=["paper", "default"], default="default")
+    parser.add_argument("--kernels", nargs="+", default=["random-walk", "mala", "hmc"])
+    parser.add_argument("--inner", nargs="+", type=int, default=[10, 30, 100, 200])
+    parser.add_argument("--observations", type=int, default=100)
+    parser.add_argument("--draws", type=int, default=500, help="lorenz: draws of each of 4 chains, after as many")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore", sf.SamplingWarning)
+    if given.table == "speed":
+        speed()
+    elif given.table == "accuracy":
+        settings = [(kernel, inner) for kernel in given.kernels for inner in given.inner]
+        accuracy(given.models, given.fits, settings, given.observations)
+    else:
+        lorenz(given.draws)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Should a posterior be believed? What speaks against it, in words, kept with it and warned of."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from suffice.errors import SamplingWarning
+from suffice.posterior import Posterior
+
+RHAT = 1.01  # above which chains disagree (Vehtari et al., 2021)
+FEWEST = 100  # effective draws a chain below which summaries are not to be trusted (the same)
+ACCEPTANCE = 0.05  # of the outer chain, below which it hardly moves
+TAIL = 1e-3  # share of training data beyond which a point counts as unlike them
+WANDERING = 0.05  # share of auxiliary data unlike the training data that is too much
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A measure of one posterior, None where it is as it should be, and what it means."""
+
+    measure: Callable[[Posterior], float | None]
+    worst: Callable[[list[float]], float]
+    words: str
+
+
+def note_doubts(posteriors: list[Posterior]) -> None:
+    """Write what speaks against each posterior into its `info["doubts"]`, and warn of it, once for all of them."""
+    spoken: list[str] = []
+    for posterior in posteriors:
+        posterior.info["doubts"] = []
+    for doubt in DOUBTS:
+        found = [(posterior, doubt.measure(posterior)) for posterior in posteriors]
+        bad = [(posterior, value) for posterior, value in found if value is not None]
+        for posterior, value in bad:
+            posterior.info["doubts"].append(doubt.words.format(value))
+        if bad:
+            words = doubt.words.format(doubt.worst([value for _, value in bad]))
+            many = f" (the worst of {len(bad)} among {len(posteriors)} observations)" if len(posteriors) > 1 else ""
+            spoken.append(words + many)
+    if spoken:
+        warnings.warn("Do not believe this posterior yet. " + " ".join(spoken), SamplingWarning, stacklevel=4)
+
+
+def _disagreement(posterior: Posterior) -> float | None:
+    worst = float(np.max(posterior.convergence.rhat))
+    return worst if worst > RHAT else None
+
+
+def _too_few(posterior: Posterior) -> float | None:
+    measures = posterior.convergence
+    least = float(min(np.min(measures.ess_bulk), np.min(measures.ess_tail)))
+    return least if least < FEWEST * len(posterior.draws) else None
+
+
+def _stuck(posterior: Posterior) -> float | None:
+    rate = float(np.mean(posterior.info.get("acceptance", 1.0)))
+    return rate if rate < ACCEPTANCE else None
+
+
+def _wandering(posterior: Posterior) -> float | None:
+    share = float(np.mean(np.asarray(posterior.info.get("auxiliary_tail", 1.0)) < TAIL))
+    return share if share > WANDERING else None
+
+
+def _outside(posterior: Posterior) -> float | None:
+    share = float(posterior.info.get("outside_training", 1.0))
+    return share if share < TAIL else None
+
+
+DOUBTS = (
+    Doubt(_outside, min, "The observation is unlike the training data: only {:.2%} of them lie as far out. Check the "
+          "data and the model, or simulate more around it."),
+    Doubt(_disagreement, max, "The chains disagree (R-hat {:.3f}): run longer, with a longer warm-up."),
+    Doubt(_too_few, min, "There are too few effective draws ({:.0f}): take more."),
+    Doubt(_stuck, min, "Few proposals are accepted ({:.1%}): use bridges, or a longer warm-up."),
+    Doubt(_wandering, max, "Of the auxiliary data {:.1%} wander outside the training data, where the family is not "
+          "known: train on more simulations, or use fewer inner steps."),
+)  # fmt: skip

@@ -1,0 +1,320 @@
+"""Exchange MCMC on a fitted family (Murray et al., 2012; Section 4.2 and the appendix on ExchangeMCMC of the paper).
+
+The posterior π(θ|x⁰) ∝ π(θ) exp(s(y⁰, θ)) / Z(θ) has an intractable Z(θ). A proposal θ' comes with auxiliary data y'
+from the family at θ', made by an inner chain that starts at y⁰; in the acceptance
+
+    log α = log π(θ')/π(θ) + s(y⁰, θ') − s(y⁰, θ) + s(y', θ) − s(y', θ')
+
+all Z cancel. Bridges move y' from θ' to θ in K steps that leave s_k = β_k s(·, θ') + (1 − β_k) s(·, θ) invariant,
+β_k = (K − k + 1)/(K + 1), and the last two terms become their mean over y'_0, …, y'_K. Both y and θ are in their
+charts: the family is a density of y, so no Jacobian belongs to the data; that of θ belongs to its prior.
+"""
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpy.typing import ArrayLike
+from numpyro.distributions import Distribution
+
+from suffice.charts import Chart, bounds, describe
+from suffice.family.envelope import Envelope, features
+from suffice.family.exponential import ExponentialFamily
+from suffice.fitting import Fit
+from suffice.posterior import Posterior
+from suffice.sampling.adaptation import Shape, Tuned
+from suffice.sampling.chains import Draw, run_chains
+from suffice.sampling.kernels import KERNELS, Kernel, KernelName, LogDensity, run_kernel
+
+Start = Literal["prior", "centre"]
+
+
+class ExchangeState(NamedTuple):
+    """What the next step needs: θ in its chart, and what is tuned."""
+
+    position: Float[Array, " p"]
+    outer: Tuned
+    inner: Tuned
+    bridge: Tuned
+    shape: Shape
+
+
+class ExchangeChain(eqx.Module):
+    """The chain on θ for one y⁰ (or for iid rows of them)."""
+
+    family: ExponentialFamily
+    prior: Distribution
+    chart: Chart
+    envelope: Envelope
+    sizes: tuple[float, float, float] = eqx.field(static=True)
+    inner_steps: int = eqx.field(static=True)
+    bridges: int = eqx.field(static=True)
+    kernel: Kernel = eqx.field(static=True)
+    outer: str = eqx.field(static=True)
+    start: Start = eqx.field(static=True)
+    warmup: int = eqx.field(static=True)
+    thin: int = eqx.field(static=True)
+    window: int = eqx.field(static=True)
+    iid: bool = eqx.field(static=True)
+
+    def init(self, key: PRNGKeyArray, observation: Float[Array, "..."]) -> ExchangeState:
+        """A draw from the prior, or the centre of its chart."""
+        centre = jnp.zeros_like(self.chart.shift)
+        position = centre if self.start == "centre" else self.chart.forward(self.prior.sample(key))
+        outer, inner, bridge = (Tuned.begin(size) for size in self.sizes)
+        return ExchangeState(position, outer, inner, bridge, Shape.begin(position.size))
+
+    def step(
+        self, key: PRNGKeyArray, observation: Float[Array, "..."], state: ExchangeState, index: Array
+    ) -> tuple[ExchangeState, Draw]:
+        """One step of Algorithm ExchangeMCMC with inner MCMC and bridging, then tuning while in warm-up."""
+        key_outer, key_inner, key_bridges, key_accept = jax.random.split(key, 4)
+        noise = state.shape.factor @ jax.random.normal(key_outer, state.position.shape)
+        proposed = state.position + state.outer.size * noise
+        new, old = self._density(proposed), self._density(state.position)
+        first, inner_rate = run_kernel(self.kernel, key_inner, new, observation, state.inner.size, self.inner_steps)
+        ratio, bridge_rate = self._bridge(key_bridges, old, new, first, state.bridge.size)
+        log_accept = self._log_prior(proposed) - self._log_prior(state.position)
+        log_accept += new(observation) - old(observation) + ratio
+        acceptance = jnp.exp(jnp.minimum(jnp.nan_to_num(log_accept, nan=-jnp.inf), 0.0))
+        accepted = jnp.log(jax.random.uniform(key_accept)) < log_accept
+        info = {
+            "acceptance": acceptance,
+            "inner_acceptance": inner_rate,
+            "bridge_acceptance": bridge_rate,
+            "auxiliary_tail": self._tail(first),
+        }
+        position = jnp.where(accepted, proposed, state.position)
+        rates = (acceptance, inner_rate, bridge_rate)
+        state = self._tuned(state._replace(position=position), rates, index)
+        return state, Draw(self.chart.inverse(position), info)
+
+    def _density(self, position: Array) -> LogDensity:
+        given = self.family.given(self.chart.inverse(position))
+        return (lambda rows: jnp.sum(jax.vmap(given)(rows))) if self.iid else given
+
+    def _log_prior(self, position: Array) -> Array:
+        return self.prior.log_prob(self.chart.inverse(position)) + self.chart.log_det(position)
+
+    def _bridge(
+        self, key: PRNGKeyArray, old: LogDensity, new: LogDensity, first: Array, size: Array
+    ) -> tuple[Array, Array]:
+        """The mean of s(y'_k, θ) − s(y'_k, θ') over k = 0 … K, and the bridges' acceptance."""
+        number = self.bridges
+
+        def step(carried: tuple[Array, Array, Array], inputs: Any) -> tuple[tuple[Array, Array, Array], None]:
+            (y, ratio, rate), (noise, beta) = carried, inputs
+
+            def between(y: Array) -> Array:
+                return beta * new(y) + (1.0 - beta) * old(y)
+
+            moved = self.kernel.step(noise, self.kernel.init(y, between), between, size)
+            y = moved.state.position
+            return (y, ratio + old(y) - new(y), rate + moved.acceptance), None
+
+        betas = (number - jnp.arange(1, number + 1) + 1.0) / (number + 1.0)
+        start = (first, old(first) - new(first), jnp.zeros((), first.dtype))
+        noise = self.kernel.noise(key, number, first)
+        (_, ratio, rate), _ = jax.lax.scan(step, start, (noise, betas.astype(first.dtype)))
+        return ratio / (number + 1), rate / max(number, 1)
+
+    def _tail(self, auxiliary: Array) -> Array:
+        """How many training data are farther out than the auxiliary ones (the farthest of iid rows)."""
+        rows = auxiliary if self.iid else auxiliary[None]
+        return jnp.min(jax.vmap(lambda y: self.envelope.tail(features(self.family, y)))(rows))
+
+    def _tuned(self, state: ExchangeState, rates: tuple[Array, Array, Array], index: Array) -> ExchangeState:
+        """What is tuned, after step `index`; as it is once warm-up is over."""
+        names = ("outer", "inner", "bridge")
+        tuned = {name: getattr(state, name).seen(rate) for name, rate in zip(names, rates, strict=True)}
+        shape = state.shape.seen(state.position)
+        warming = index < self.warmup
+
+        def adjust() -> tuple[dict[str, Tuned], Shape]:
+            intervals = ((0.2, 0.5), self.kernel.acceptance, self.kernel.acceptance)
+            sizes = {name: tuned[name].adjusted(interval) for name, interval in zip(names, intervals, strict=True)}
+            return sizes, shape.adjusted() if self.outer == "adaptive" else shape
+
+        at_end = warming & ((index + 1) % self.window == 0)
+        tuned, shape = jax.lax.cond(at_end, adjust, lambda: (tuned, shape))
+        early = (index + 1 == self.warmup // 4) | (index + 1 == self.warmup // 2)
+        shape = jax.tree.map(lambda one, other: jnp.where(early, one, other), shape.forgotten(), shape)
+        new = state._replace(**tuned, shape=shape)
+        return jax.tree.map(lambda one, other: jnp.where(warming, one, other), new, state)
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """Exchange MCMC: a posterior from a fitted family, with no further simulation.
+
+    Args:
+        fit: a fitted family.
+        inner_steps: steps of the inner chain that makes auxiliary data, from the observation on; too few bias the
+            posterior towards wide ones (`diagnose_inner` measures that).
+        bridges: K, steps between the two θ in which the auxiliary data follow; 0 for none.
+        kernel: how data move: "random-walk", "mala" or "hmc", or a `Kernel`.
+        outer: the proposal for θ: "adaptive" (the covariance of draws in warm-up) or "random-walk" (a ball).
+        warmup: first steps of every chain, in which it is tuned; thrown away.
+        thin: steps to one draw that is kept.
+        window: steps after which step sizes are tuned, each by its own acceptance.
+        outer_size: the first step size in the chart of θ, where the prior has spread 1.
+        inner_size: the first step size in the chart of y, where training data have spread 1.
+        bridge_size: the same for bridges.
+        start: where chains begin: at draws from the "prior", or all at the "centre" of its chart.
+        prior: another prior than the one of the training simulations, of the same support.
+    """
+
+    fit: Fit
+    inner_steps: int = 100
+    bridges: int = 0
+    kernel: KernelName | Kernel = "random-walk"
+    outer: Literal["adaptive", "random-walk"] = "adaptive"
+    warmup: int = 1000
+    thin: int = 5
+    window: int = 100
+    outer_size: float = 0.5
+    inner_size: float = 0.1
+    bridge_size: float = 0.1
+    start: Start = "prior"
+    prior: Distribution | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        for name, least in (("inner_steps", 1), ("bridges", 0), ("warmup", 0), ("thin", 1), ("window", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
+        for name in ("outer_size", "inner_size", "bridge_size"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, but a step size must be positive.")
+        if isinstance(self.kernel, str) and self.kernel not in KERNELS:
+            raise ValueError(f"kernel is {self.kernel!r}, but must be one of {', '.join(map(repr, KERNELS))}.")
+        if self.outer not in ("adaptive", "random-walk"):
+            raise ValueError(f"outer is {self.outer!r}, but must be 'adaptive' or 'random-walk'.")
+        if self.start not in ("prior", "centre"):
+            raise ValueError(f"start is {self.start!r}, but must be 'prior' or 'centre'.")
+        require_sound(self.fit, self.prior)
+
+    @classmethod
+    def paper(cls, model_name: str, fit: Fit) -> "Exchange":
+        """The paper's settings for its model of that name; it keeps 10,000 draws of one chain after the warm-up."""
+        if model_name not in _PAPER:
+            raise ValueError(f"The paper has no settings for {model_name!r}: it has {', '.join(_PAPER)}.")
+        inner_steps, bridges, inner_size = _PAPER[model_name]
+        return cls(
+            fit,
+            inner_steps=inner_steps,
+            bridges=bridges,
+            outer="random-walk",
+            warmup=10_000,
+            thin=1,
+            inner_size=inner_size,
+            bridge_size=inner_size,
+            start="centre",
+        )
+
+    def chain(self, *, iid: bool = False) -> ExchangeChain:
+        """The Markov chain that these settings describe."""
+        fit = self.fit
+        prior = fit.prior if self.prior is None else self.prior
+        assert prior is not None
+        assert fit.parameter_chart is not None
+        assert fit.envelope is not None
+        return ExchangeChain(
+            fit.family,
+            prior,
+            fit.parameter_chart,
+            fit.envelope,
+            (self.outer_size, self.inner_size, self.bridge_size),
+            self.inner_steps,
+            self.bridges,
+            KERNELS[self.kernel] if isinstance(self.kernel, str) else self.kernel,
+            self.outer,
+            self.start,
+            self.warmup,
+            self.thin,
+            self.window,
+            iid,
+        )
+
+    def observation(self, observed: ArrayLike, *, iid: bool) -> np.ndarray:
+        """See `Method`."""
+        return self.fit.observation(observed, iid=iid)
+
+    def sample_each(
+        self,
+        key: PRNGKeyArray,
+        observations: Float[np.ndarray, "n ..."],
+        *,
+        num_draws: int,
+        num_chains: int,
+        iid: bool,
+        checkpoint: str | os.PathLike[str] | None,
+        progress: bool,
+    ) -> list[Posterior]:
+        """See `Method`."""
+        forward = jax.vmap(self.fit.family.data_chart.forward)
+        y = np.asarray(jax.vmap(forward)(observations) if iid else forward(observations))
+        chain = self.chain(iid=iid)
+        chains = run_chains(key, chain, y, num_draws, num_chains, checkpoint=checkpoint, progress=progress)
+        sizes = {f"{name}_size": np.asarray(getattr(chains.states, name).size) for name in ("outer", "inner", "bridge")}
+        flat = observations.reshape(-1, *self.fit.data_shape)
+        tails = self.fit.outside_training(flat).reshape(len(observations), -1).min(axis=1)
+        numbers = {
+            name: values for name, values in (chains.info | sizes).items() if self.bridges or "bridge" not in name
+        }
+        common = {
+            "method": "Exchange",
+            "inner_steps": self.inner_steps,
+            "bridges": self.bridges,
+            "kernel": self.kernel if isinstance(self.kernel, str) else repr(self.kernel),
+            "seconds": chains.seconds,
+            "observations": len(observations),
+        }
+        return [
+            Posterior(
+                chains.draws[i],
+                self.fit.names,
+                info=common
+                | {name: values[i] for name, values in numbers.items()}
+                | {"outside_training": float(tails[i])},
+            )
+            for i in range(len(observations))
+        ]
+
+
+def require_sound(fit: Fit, prior: Distribution | None) -> None:
+    """Raise unless the fit is a family of finite weights that knows its prior, and `prior`, if given, agrees."""
+    arrays = [leaf for leaf in jax.tree.leaves(fit.family) if eqx.is_inexact_array(leaf)]
+    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in arrays):
+        raise ValueError("The fit has weights that are not finite, so it has no density. Fit again.")
+    if fit.parameter_chart is None or fit.envelope is None or (fit.prior is None and prior is None):
+        raise ValueError(
+            "The fit has no prior, because it could not be written to its file. Give it again: prior=model.prior."
+        )
+    if prior is None:
+        return
+    support, shape = fit.parameter_chart.support, (len(fit.names),)
+    same_shape = tuple(prior.event_shape) == shape
+    same = same_shape and all(
+        np.allclose(one, other) for one, other in zip(bounds(prior.support, shape), bounds(support, shape), strict=True)
+    )
+    if not same:
+        raise ValueError(
+            f"The prior is of shape {tuple(prior.event_shape)} on {describe(prior.support)}, but the fit was made for "
+            f"parameters of shape {shape} on {describe(support)}. Give a prior of the same support, or fit anew."
+        )
+
+
+_PAPER = {  # inner steps, bridges, first inner step size
+    "gaussian": (30, 0, 0.1),
+    "gamma": (30, 0, 0.1),
+    "beta": (30, 0, 0.1),
+    "ar2": (100, 0, 0.2),
+    "ma2": (100, 0, 0.2),
+    "lorenz96-small": (500, 200, 0.1),
+}

@@ -1,0 +1,106 @@
+"""The verbs `sample` and `sample_each`: from a method and an observation to a posterior."""
+
+import os
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import PRNGKeyArray
+from numpy.typing import ArrayLike
+
+from suffice.posterior import Posterior
+from suffice.randomness import key_record, require_key
+from suffice.sampling.believing import note_doubts
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A way to a posterior: a settings object."""
+
+    def observation(self, observed: ArrayLike, *, iid: bool) -> np.ndarray:
+        """`observed` as an array that this method can use, or an error that says what is wrong with it."""
+        ...
+
+    def sample_each(
+        self,
+        key: PRNGKeyArray,
+        observations: np.ndarray,
+        *,
+        num_draws: int,
+        num_chains: int,
+        iid: bool,
+        checkpoint: str | os.PathLike[str] | None,
+        progress: bool,
+    ) -> list[Posterior]:
+        """A posterior for each of the observations, all at once."""
+        ...
+
+
+def sample(
+    key: PRNGKeyArray,
+    method: Method,
+    observed: ArrayLike,
+    *,
+    num_draws: int = 1000,
+    num_chains: int = 4,
+    iid: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> Posterior:
+    """The posterior given `observed`, by any method.
+
+    Args:
+        key: decides the draws.
+        method: a settings object, such as `Exchange(fit)`.
+        observed: data of the shape of one x; iid replicates of it along one more leading axis with `iid=True`.
+        num_draws: draws of each chain that are kept, after warm-up.
+        num_chains: chains; several show whether they agree.
+        iid: whether `observed` holds independent replicates given the same θ.
+        checkpoint: a file from which a killed run goes on with the same draws.
+        progress: whether to show a bar.
+    """
+    posteriors = sample_each(
+        key,
+        method,
+        np.asarray(observed)[None],
+        num_draws=num_draws,
+        num_chains=num_chains,
+        iid=iid,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    return posteriors[0]
+
+
+def sample_each(
+    key: PRNGKeyArray,
+    method: Method,
+    observations: ArrayLike,
+    *,
+    num_draws: int = 1000,
+    num_chains: int = 4,
+    iid: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> list[Posterior]:
+    """A posterior for each of many observations (rows), in one compiled program; arguments as for `sample`."""
+    key = require_key(key)
+    for name, value in (("num_draws", num_draws), ("num_chains", num_chains)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1.")
+    rows = list(np.asarray(observations))
+    if not rows:
+        raise ValueError("There are no observations: give at least one row.")
+    checked = np.stack([method.observation(row, iid=iid) for row in rows])
+    posteriors = method.sample_each(
+        key,
+        checked,
+        num_draws=num_draws,
+        num_chains=num_chains,
+        iid=iid,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    for observed, posterior in zip(checked, posteriors, strict=True):
+        posterior.info.update(key=key_record(key), observed=observed, iid=iid)
+    note_doubts(posteriors)
+    return posteriors
