@@ -9,6 +9,7 @@ import numpy as np
 
 import suffice as sf
 from suffice.family.envelope import envelope_of
+from suffice.family.normaliser import fit_normaliser
 from suffice.fitting import Fit, History
 
 
@@ -56,7 +57,7 @@ class ExactNatural(eqx.Module):
 def exact_fit(name: str, jacobians: int = 1) -> Fit:
     """A `Fit` of the model of that name, as if score matching had found the truth."""
     model = getattr(sf.zoo, name)()
-    sims = sf.simulate(jax.random.key(99), model, 2000, progress=False)
+    sims = sf.simulate(jax.random.key(99), model, 5000, progress=False)
     plain = sf.ExponentialFamily.default(jax.random.key(0), model, num_statistics=model.num_parameters)
     charts = plain.with_charts(model, sims.theta, sims.x)
     data_chart = charts.data_chart
@@ -72,4 +73,6 @@ def exact_fit(name: str, jacobians: int = 1) -> Fit:
     )
     y = jax.vmap(data_chart.forward)(jnp.asarray(sims.x))
     chart = model.parameter_chart(sims.theta)
-    return Fit(family, model.names, History.empty(), {}, model.prior, chart, envelope_of(family, y))
+    normaliser = fit_normaliser(family, chart, sims.theta[:4500], y[:4500], sims.theta[4500:], y[4500:])
+    envelope = envelope_of(family, y)
+    return Fit(family, model.names, History.empty(), {}, model.prior, chart, envelope, normaliser)

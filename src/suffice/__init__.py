@@ -21,6 +21,7 @@ from suffice.matching import ScoreMatching as ScoreMatching
 from suffice.matching import SlicedScoreMatching as SlicedScoreMatching
 from suffice.model import Model as Model
 from suffice.posterior import Posterior as Posterior
+from suffice.sampling import Direct as Direct
 from suffice.sampling import Exchange as Exchange
 from suffice.sampling import diagnose_inner as diagnose_inner
 from suffice.sampling import sample as sample

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -69,7 +70,7 @@ class Posterior:
         """The posterior standard deviations."""
         return np.sqrt(np.diag(self.covariance))
 
-    @property
+    @cached_property
     def convergence(self) -> Convergence:
         """R-hat, effective sample sizes and Monte Carlo standard errors of each parameter.
 

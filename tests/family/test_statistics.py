@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from suffice import zoo
+from suffice.family.architectures import default_network, default_sizes
 from suffice.family.statistics import (
     AdditiveMarkov,
     DeepSet,
@@ -181,6 +183,21 @@ def test_pen_is_its_equation(key: jax.Array, shape: tuple[int, ...]) -> None:
 
     actual, expected = both(key)
     np.testing.assert_allclose(actual, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "order", "lags"), [("ar2", 2, None), ("ma2", 2, 40), ("lorenz96", 2, None)])
+def test_a_long_markov_order_is_read_as_a_memory_that_fades(
+    key: jax.Array, name: str, order: int, lags: int | None
+) -> None:
+    model = getattr(zoo, name)()
+    num_statistics, natural_widths = default_sizes(model)
+    network = jax.eval_shape(lambda key: default_network(key, model, num_statistics + 1), key)
+    assert network.order == order
+    assert (network.lagged is None) == (lags is None)
+    if lags is not None:
+        assert network.lagged.shape == (num_statistics + 1, 1, lags + 1)
+        assert num_statistics > 2 * model.num_parameters + 1
+        assert min(natural_widths) > 50
 
 
 PIECEWISE_LINEAR = [jax.nn.relu, jax.nn.leaky_relu, jax.nn.relu6, jax.nn.hard_tanh, jnp.abs, lambda z: z]

@@ -14,6 +14,7 @@ Network = Callable[[Float[Array, "..."]], Float[Array, " m"]]
 UNKNOWN_ORDER = 2  # steps that a window looks back in a multivariate series whose Markov order is not told
 LONG_ORDER = 5  # from this Markov order on, a memory is taken as one that fades: autocovariances beside short windows
 LAGS = 4  # lags of autocovariances for each step of such an order
+FADING_WIDTHS = (16,)  # of the windows beside autocovariances
 
 
 def default_network(key: PRNGKeyArray, model: Model, num_outputs: int, *, additive: bool = True) -> Network:
@@ -21,7 +22,8 @@ def default_network(key: PRNGKeyArray, model: Model, num_outputs: int, *, additi
 
     Series (a `markov_order`, or x of shape (T, K)) get windows, iid coordinates a `DeepSet`, anything else an `Mlp`.
     A `markov_order` of 5 or more stands for a memory that fades, as that of a moving average: short windows, and
-    autocovariances of four times as many lags as that order. `additive` networks are plain sums over windows or coordinates, as log-densities of such models are; the others
+    autocovariances of four times as many lags as that order.
+    `additive` networks are plain sums over windows or coordinates, as log-densities of such models are; the others
     pass the sum through an outer network.
     """
     shape, order = model.data_shape, model.markov_order

@@ -19,6 +19,7 @@ from suffice.errors import StorageError
 from suffice.family.envelope import Envelope
 from suffice.family.exponential import ExponentialFamily, SharedBase
 from suffice.family.natural import Natural
+from suffice.family.normaliser import Normaliser
 from suffice.family.regression import Regression
 from suffice.family.statistics import AdditiveMarkov, Affine, DeepSet, Mlp, PartiallyExchangeable, softplus
 
@@ -30,6 +31,7 @@ _MODULES: dict[str, type[eqx.Module]] = {
         Natural,
         Regression,
         Envelope,
+        Normaliser,
         Chart,
         Mlp,
         DeepSet,

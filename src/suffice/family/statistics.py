@@ -1,8 +1,8 @@
 """Networks that may be statistics f(y): modules that map one y in chart coordinates to a vector.
 
 y is a vector (d,), a series (T,) or a multivariate series (T, K). `Mlp` takes y as it is. The others know a symmetry of
-the model: `PartiallyExchangeable` (Eq. PEN of the paper) and `AdditiveMarkov` that a series is r-Markov,
-`Autocovariances` that it is stationary, `DeepSet` that coordinates are iid. All have a `data_shape` and a
+the model: `PartiallyExchangeable` (Eq. PEN of the paper) and `AdditiveMarkov` that a series is r-Markov, or, with
+`lags`, stationary with a memory that fades, `DeepSet` that coordinates are iid. All have a `data_shape` and a
 `num_outputs`, are written for one y, and must be smooth, because score matching differentiates them twice.
 """
 
@@ -187,7 +187,7 @@ def windows(y: Float[Array, "steps ..."], order: int) -> Float[Array, "windows i
 
 
 def both_neighbours(y: Float[Array, "steps ..."], lags: int) -> Float[Array, "steps series lags"]:
-    """y_{t−h} + y_{t+h} at [t, k, h], h = 0, …, lags, with zeros beyond the ends: ∂γ_h/∂y_t of γ_h = Σ_t y_t y_{t+h}."""
+    """y_{t−h} + y_{t+h} at [t, k, h], h = 0, …, lags, with 0 beyond the ends: ∂γ_h/∂y_t of γ_h = Σ_t y_t y_{t+h}."""
     steps = y.reshape(len(y), -1)
     number = len(steps)
     padded = jnp.pad(steps, ((lags, lags), (0, 0)))

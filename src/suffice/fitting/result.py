@@ -18,7 +18,9 @@ from suffice.charts import Chart
 from suffice.family.encoding import decode, decode_prior, encode, encode_prior
 from suffice.family.envelope import Envelope, features
 from suffice.family.exponential import ExponentialFamily
+from suffice.family.normaliser import Normaliser
 from suffice.family.regression import Regression
+from suffice.family.residual import Residual, residual
 from suffice.fitting.history import History
 
 
@@ -35,6 +37,7 @@ class Fit:
         prior: the prior of the model, for posteriors; None if it was not written to the file.
         parameter_chart: the coordinates of θ in which posteriors are sampled.
         envelope: where the training data lie.
+        normaliser: A(θ) ≈ log Z(θ) up to a constant; None for a regression.
     """
 
     module: ExponentialFamily | Regression
@@ -44,6 +47,7 @@ class Fit:
     prior: Distribution | None = None
     parameter_chart: Chart | None = None
     envelope: Envelope | None = None
+    normaliser: Normaliser | None = None
 
     kind: ClassVar[str] = "fit"
     version: ClassVar[int] = 2
@@ -106,6 +110,17 @@ class Fit:
         values = np.asarray(_log_density(family, rows, thetas))
         return values[0] if single_x and single_theta else values
 
+    def residual(self, theta: ArrayLike, x: ArrayLike, *, bins: int = 10) -> Residual:
+        """The mean score of the normalised family against θ, on pairs that nothing was fitted to: 0 where A is right.
+
+        It checks the normaliser, not the family: a family that misses something of the data can still pass.
+        """
+        if self.normaliser is None:
+            raise ValueError("This fit has no normaliser to check.")
+        rows, _ = self._rows(x)
+        y = jax.vmap(self.family.data_chart.forward)(rows)
+        return residual(self.normaliser, self.family, np.asarray(theta, rows.dtype), y, bins=bins)
+
     def _statistics(self, x: Array) -> Array:
         return self.module.statistics_of(self.module.data_chart.forward(x))
 
@@ -143,6 +158,7 @@ class Fit:
             "prior": encode_prior(self.prior, arrays),
             "parameter_chart": encode(self.parameter_chart, arrays),
             "envelope": encode(self.envelope, arrays),
+            "normaliser": encode(_without_natural(self.normaliser), arrays),
         }
         return manifest, arrays | {f"history/{name}": array for name, array in history_arrays.items()}
 
@@ -162,6 +178,11 @@ class Fit:
         prefix = "history/"
         losses = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         history = History.from_archive(manifest["history"], losses)
+        normaliser = decode(manifest["normaliser"], arrays)
+        if normaliser is not None:
+            normaliser = eqx.tree_at(
+                lambda part: part.natural, normaliser, module.natural, is_leaf=lambda part: part is None
+            )
         return cls(
             module,
             tuple(manifest["names"]),
@@ -170,7 +191,15 @@ class Fit:
             decode_prior(manifest["prior"], arrays),
             decode(manifest["parameter_chart"], arrays),
             decode(manifest["envelope"], arrays),
+            normaliser,
         )
+
+
+def _without_natural(normaliser: Normaliser | None) -> Normaliser | None:
+    """The normaliser as it is written: its η is the family's."""
+    if normaliser is None:
+        return None
+    return eqx.tree_at(lambda part: part.natural, normaliser, None)
 
 
 @eqx.filter_jit

@@ -1,7 +1,7 @@
 """The verb `fit`: from simulations to a fitted family."""
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from suffice.family.envelope import envelope_of
 from suffice.family.exponential import ExponentialFamily
+from suffice.family.normaliser import fit_normaliser
 from suffice.family.regression import Regression
 from suffice.fitting.history import History
 from suffice.fitting.loop import train
@@ -74,7 +75,11 @@ def fit(
         key_training, objective, module, *batches, training, checkpoint=checkpoint, progress=progress
     )
     settings |= {"training": asdict(training)}
-    return _finished(model, module, history, settings, pairs.theta, batches[0].y)
+    fitted = _finished(model, module, history, settings, pairs.theta, batches[0].y)
+    if not isinstance(module, ExponentialFamily) or fitted.parameter_chart is None:
+        return fitted
+    rows = [part for batch in batches for part in (batch.theta, batch.y)]
+    return replace(fitted, normaliser=fit_normaliser(module, fitted.parameter_chart, *rows))
 
 
 def _finished(

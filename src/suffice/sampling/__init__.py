@@ -1,5 +1,6 @@
 """Samplers of posteriors from a fitted family, and the verbs `sample` and `sample_each` for every method."""
 
+from suffice.sampling.direct import Direct as Direct
 from suffice.sampling.exchange import Exchange as Exchange
 from suffice.sampling.inner import InnerDrift as InnerDrift
 from suffice.sampling.inner import diagnose_inner as diagnose_inner

@@ -13,6 +13,9 @@ RHAT = 1.01  # above which chains disagree (Vehtari et al., 2021)
 FEWEST = 100  # effective draws a chain below which summaries are not to be trusted (the same)
 ACCEPTANCE = 0.05  # of the outer chain, below which it hardly moves
 TAIL = 1e-3  # share of training data beyond which a point counts as unlike them
+MODES = 1.0  # spread of the chains' means in their own spreads, above which they are in different modes
+DIVERGING = 0.01  # share of trajectories that may diverge
+CONVEX = 0.5  # share of the posterior in which its log-density may be convex in some direction
 WANDERING = 0.05  # share of auxiliary data unlike the training data that is too much
 
 
@@ -69,6 +72,26 @@ def _outside(posterior: Posterior) -> float | None:
     return share if share < TAIL else None
 
 
+def _several_modes(posterior: Posterior) -> float | None:
+    """The spread of the chains' means in units of their own spread."""
+    if posterior.weights is not None or len(posterior.draws) < 2:
+        return None
+    between = posterior.draws.mean(axis=1).std(axis=0)
+    within = np.sqrt(np.mean(posterior.draws.var(axis=1), axis=0))
+    worst = float(np.max(between / np.maximum(within, 1e-30)))
+    return worst if worst > MODES else None
+
+
+def _diverging(posterior: Posterior) -> float | None:
+    share = float(np.mean(posterior.info.get("diverging", 0.0)))
+    return share if share > DIVERGING else None
+
+
+def _convex(posterior: Posterior) -> float | None:
+    share = float(posterior.info.get("convex", 0.0))
+    return share if share > CONVEX else None
+
+
 DOUBTS = (
     Doubt(_outside, min, "The observation is unlike the training data: only {:.2%} of them lie as far out. Check the "
           "data and the model, or simulate more around it."),
@@ -77,4 +100,9 @@ DOUBTS = (
     Doubt(_stuck, min, "Few proposals are accepted ({:.1%}): use bridges, or a longer warm-up."),
     Doubt(_wandering, max, "Of the auxiliary data {:.1%} wander outside the training data, where the family is not "
           "known: train on more simulations, or use fewer inner steps."),
+    Doubt(_several_modes, max, "The chains settled in different places ({:.1f} of their spreads apart): there may be "
+          "several modes. Use Direct(fit, sampler='smc')."),
+    Doubt(_diverging, max, "Of the trajectories {:.1%} diverged: the posterior has corners that they miss."),
+    Doubt(_convex, max, "The log-density is convex in some direction over {:.0%} of the posterior, as a badly fitted "
+          "family makes it: use more statistics, more training or more simulations."),
 )  # fmt: skip
