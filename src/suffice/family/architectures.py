@@ -12,17 +12,19 @@ from suffice.model import Model
 Network = Callable[[Float[Array, "..."]], Float[Array, " m"]]
 
 UNKNOWN_ORDER = 2  # steps that a window looks back in a multivariate series whose Markov order is not told
-LONG_ORDER = 5  # from this Markov order on, a memory is taken as one that fades: autocovariances beside short windows
-LAGS = 4  # lags of autocovariances for each step of such an order
-FADING_WIDTHS = (16,)  # of the windows beside autocovariances
+LONG_ORDER = (
+    5  # from this Markov order on, a memory is taken as one that fades: autocovariances beside sums of single values
+)
+LAGS = 3  # lags of autocovariances for each step of such an order
+FADING_WIDTHS = (16,)  # of the network of single values beside autocovariances
 
 
 def default_network(key: PRNGKeyArray, model: Model, num_outputs: int, *, additive: bool = True) -> Network:
     """A network of y that has the model's symmetry.
 
     Series (a `markov_order`, or x of shape (T, K)) get windows, iid coordinates a `DeepSet`, anything else an `Mlp`.
-    A `markov_order` of 5 or more stands for a memory that fades, as that of a moving average: short windows, and
-    autocovariances of four times as many lags as that order.
+    A `markov_order` of 5 or more stands for a memory that fades, as that of a moving average: sums over single values,
+    and autocovariances of three times as many lags as that order.
     `additive` networks are plain sums over windows or coordinates, as log-densities of such models are; the others
     pass the sum through an outer network.
     """
@@ -36,7 +38,7 @@ def default_network(key: PRNGKeyArray, model: Model, num_outputs: int, *, additi
         return Mlp(key, shape, num_outputs, (64, 64, 32), skip=True)
     if additive and fades(model):
         lags = min(LAGS * order, shape[0] - 1)
-        return AdditiveMarkov(key, shape, num_outputs, UNKNOWN_ORDER, FADING_WIDTHS, quadratic=True, lags=lags)
+        return AdditiveMarkov(key, shape, num_outputs, 0, FADING_WIDTHS, quadratic=True, lags=lags)
     if additive:
         return AdditiveMarkov(key, shape, num_outputs, order, (32, 32), quadratic=True)
     return PartiallyExchangeable(key, shape, num_outputs, order, (50, 50), 20, (50, 50))

@@ -13,7 +13,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
 from suffice.charts import Chart, bounds
-from suffice.family.architectures import default_network, paper_architecture
+from suffice.family.architectures import default_network, default_sizes, paper_architecture
 from suffice.family.natural import Natural
 from suffice.family.statistics import Mlp
 from suffice.model import Model
@@ -100,14 +100,14 @@ class ExponentialFamily(eqx.Module):
 
     @classmethod
     def default(cls, key: PRNGKeyArray, model: Model, num_statistics: int | None = None) -> "ExponentialFamily":
-        """Networks chosen by the shape of the model (`default_network`); 2p + 1 statistics unless told."""
-        p = model.num_parameters
-        num_statistics = 2 * p + 1 if num_statistics is None else num_statistics
+        """Networks chosen by the shape of the model; as many statistics as `default_sizes` says, unless told."""
+        most, natural_widths = default_sizes(model)
+        num_statistics = most if num_statistics is None else num_statistics
         if num_statistics < 1:
             raise ValueError(f"num_statistics is {num_statistics}, but a family needs at least one statistic.")
         key_statistics, key_natural = jax.random.split(key)
         network = default_network(key_statistics, model, num_statistics + 1)
-        return cls.assemble(model, network, Mlp(key_natural, (p,), num_statistics, (50, 50)))
+        return cls.assemble(model, network, Mlp(key_natural, (model.num_parameters,), num_statistics, natural_widths))
 
     @classmethod
     def paper(cls, key: PRNGKeyArray, model_name: str) -> "ExponentialFamily":

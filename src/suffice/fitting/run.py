@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from suffice.family.architectures import fades
 from suffice.family.envelope import envelope_of
 from suffice.family.exponential import ExponentialFamily
 from suffice.family.normaliser import fit_normaliser
@@ -99,6 +100,8 @@ def default_training(model: Model, objective: Objective) -> Training:
     """Settings that were measured to be good for the shape of the model."""
     if isinstance(objective, PosteriorMean):
         return Training(epochs=100, learning_rate=3e-3)
+    if fades(model):
+        return Training(epochs=300, batch_size=200, learning_rate=2e-2)
     if model.markov_order is not None or len(model.data_shape) == 2:
         return Training(epochs=50, batch_size=200)
     return Training()

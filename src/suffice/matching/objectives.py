@@ -17,10 +17,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from suffice.family.exponential import ExponentialFamily
 from suffice.family.regression import Regression
 from suffice.matching.derivatives import Engine, ForwardLaplacian, ScoreAndCurvature, sliced_curvature
-from suffice.matching.weighting import conditional_variance
+from suffice.matching.weighting import conditional_precision, conditional_variance, dependent
 from suffice.randomness import fast
 
-Weighting = Literal["auto", "none"] | Callable[[np.ndarray], np.ndarray]
+Weighting = Literal["auto", "variance", "precision", "none"] | Callable[[np.ndarray], np.ndarray]
 Noise = Literal["rademacher", "gaussian", "sphere"]
 
 
@@ -51,8 +51,9 @@ class ScoreMatching:
 
     Args:
         weighting: w(θ), any positive function, which leaves the minimiser alone but decides which θ are fitted well.
-            "auto": the conditional variance of y given θ, so that the sharpest θ do not decide alone; "none": 1; or a
-            callable from rows of θ to weights.
+            "variance": the conditional variance of y given θ, so that the sharpest θ do not decide alone;
+            "precision": the inverse of its conditional precision, for coordinates that depend on each other; "auto":
+            either, by whether they do; "none": 1; or a callable from rows of θ to weights.
         curvature_penalty: λ in the added λ (Δ_y s)² / d, after Kingma and LeCun (2010).
         engine: how derivatives are taken.
     """
@@ -178,7 +179,12 @@ def theta_weights(
     """w(θ) for each row, of mean 1."""
     if weighting == "none":
         return np.ones(len(y), np.float32)
-    weights = conditional_variance(y, theta) if weighting == "auto" else np.asarray(weighting(theta))
+    if weighting == "auto":
+        weighting = "precision" if dependent(y, theta) else "variance"
+    if callable(weighting):
+        weights = np.asarray(weighting(theta))
+    else:
+        weights = conditional_precision(y, theta) if weighting == "precision" else conditional_variance(y, theta)
     if weights.shape != (len(y),) or not np.all(weights > 0) or not np.all(np.isfinite(weights)):
         raise ValueError(
             f"The weighting gave weights of shape {weights.shape} between {weights.min()} and {weights.max()}, but "
@@ -188,8 +194,11 @@ def theta_weights(
 
 
 def _require_weighting(weighting: Weighting) -> None:
-    if not callable(weighting) and weighting not in ("auto", "none"):
-        raise ValueError(f"weighting is {weighting!r}, but must be 'auto', 'none' or a function of rows of theta.")
+    names = ("auto", "variance", "precision", "none")
+    if not callable(weighting) and weighting not in names:
+        raise ValueError(
+            f"weighting is {weighting!r}, but must be {', '.join(map(repr, names))} or a function of rows of theta."
+        )
 
 
 def _directions(key: PRNGKeyArray, noise: Noise, shape: tuple[int, ...], dtype: jnp.dtype) -> Array:
