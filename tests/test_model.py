@@ -94,3 +94,11 @@ def test_models_are_compared_by_identity_and_cannot_be_changed() -> None:
     assert hash(model) == hash(model)
     with pytest.raises(AttributeError):
         model.names = ("a", "b")  # type: ignore[misc]
+
+
+def test_the_chart_of_the_parameters_leaves_out_draws_on_the_edge_of_the_prior() -> None:
+    model = sf.zoo.gamma()
+    theta = np.array([[1.0, 2.0], [1.5, 2.5], [2.0, 1.2], [2.5, 3.0], [1.2, 1.7]], np.float32)
+    chart, inner = model.parameter_chart(theta), model.parameter_chart(theta[[1, 2, 4]])
+    np.testing.assert_array_equal(chart.shift, inner.shift)
+    assert np.all(np.isfinite(jax.vmap(chart.finite)(theta)))

@@ -85,6 +85,11 @@ class Chart(eqx.Module):
         """The coordinates y of x; infinite or nan where x is on or outside its bounds."""
         return (self._bijection.inv(jnp.asarray(x)) - self.shift) / self.scale
 
+    def finite(self, x: Float[ArrayLike, "..."]) -> Float[Array, "..."]:
+        """The coordinates y of x; 0 where x is on its bounds, as a rounded draw may be: somewhere to begin from."""
+        y = self.forward(x)
+        return jnp.where(jnp.isfinite(y), y, 0.0)
+
     def inverse(self, y: Float[ArrayLike, "..."]) -> Float[Array, "..."]:
         """The value x at the coordinates y."""
         return self._bijection(jnp.asarray(y) * self.scale + self.shift)

@@ -118,8 +118,11 @@ class Model:
         return Chart.fit(self.support, x, pooled=pooled, what="x")
 
     def parameter_chart(self, theta: Float[ArrayLike, "n p"]) -> Chart:
-        """The chart of θ on the prior's support, standardised on these rows."""
-        return Chart.fit(self.prior.support, theta, what="theta")
+        """The chart of θ on the prior's support, standardised on these rows (but those on its very edge)."""
+        rows, support = np.asarray(theta), self.prior.support
+        inside = np.asarray(jax.vmap(Chart.unscaled(support, rows.shape[1:]).inside)(rows)).reshape(len(rows), -1)
+        kept = rows[inside.all(axis=1)]
+        return Chart.fit(support, kept if len(kept) else rows, what="theta")
 
     def observation(self, observed: Values, *, iid: bool = False) -> np.ndarray:
         """`observed` as an array of x's shape (one more leading axis if `iid`), finite and inside the support."""

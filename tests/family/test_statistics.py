@@ -185,7 +185,7 @@ def test_pen_is_its_equation(key: jax.Array, shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "order", "lags"), [("ar2", 2, None), ("ma2", 2, 40), ("lorenz96", 2, None)])
+@pytest.mark.parametrize(("name", "order", "lags"), [("ar2", 2, None), ("ma2", 0, 30), ("lorenz96", 2, None)])
 def test_a_long_markov_order_is_read_as_a_memory_that_fades(
     key: jax.Array, name: str, order: int, lags: int | None
 ) -> None:

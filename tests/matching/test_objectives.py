@@ -16,7 +16,7 @@ from suffice.family.statistics import Mlp
 from suffice.matching import Dense, PosteriorMean, ScoreMatching, SlicedScoreMatching
 from suffice.matching.corrected import corrected_loss
 from suffice.matching.objectives import Batch
-from suffice.matching.weighting import conditional_variance
+from suffice.matching.weighting import conditional_precision, conditional_variance, dependent
 
 WRONG: Any = "best"
 
@@ -133,6 +133,25 @@ def test_corrected_score_matching_is_transformed_score_matching(support: constra
         assert np.max(np.abs(differences[0])) > 1e-3
 
 
+def test_the_weights_follow_the_conditional_precision() -> None:
+    """Pairs of correlation ρ = θ₁ and scale θ₂: tr Cov⁻¹/2 = 1/(θ₂² (1 − ρ²)), while each has variance θ₂²."""
+    generator = np.random.default_rng(0)
+    theta = np.stack([generator.uniform(0.5, 0.95, 6000), generator.uniform(1.0, 3.0, 6000)], axis=1)
+    common, own = generator.normal(size=(6000, 1)), generator.normal(size=(6000, 2))
+    root = np.sqrt(theta[:, :1])
+    y = theta[:, 1:] * (root * common + np.sqrt(1 - theta[:, :1]) * own)
+    expected = (theta[:, 1] ** 2 * (1 - theta[:, 0] ** 2)) ** 1.5
+    logarithms = np.log(conditional_precision(y, theta)), np.log(expected / np.median(expected))
+    assert np.sqrt(np.mean((logarithms[0] - logarithms[1]) ** 2)) < 0.15
+    assert dependent(y, theta)
+    assert not dependent(theta[:, 1:] * own, theta)
+    automatic = ScoreMatching().weights(y, theta)
+    np.testing.assert_array_equal(automatic, ScoreMatching(weighting="precision").weights(y, theta))
+    independent = theta[:, 1:] * own
+    automatic = ScoreMatching().weights(independent, theta)
+    np.testing.assert_array_equal(automatic, ScoreMatching(weighting="variance").weights(independent, theta))
+
+
 def test_the_weights_follow_the_conditional_variance() -> None:
     sims = sf.simulate(jax.random.key(0), sf.zoo.gaussian(), 4000)
     chart = sf.zoo.gaussian().data_chart(sims.x)
@@ -148,7 +167,7 @@ def test_the_weights_follow_the_conditional_variance() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ScoreMatching(weighting=WRONG), "'auto', 'none' or a function"),
+        (lambda: ScoreMatching(weighting=WRONG), "'precision', 'none' or a function"),
         (lambda: ScoreMatching(curvature_penalty=-1.0), "must be 0 or more"),
         (lambda: SlicedScoreMatching(noise=WRONG), "'rademacher', 'gaussian' or 'sphere'"),
         (lambda: SlicedScoreMatching(slices=0), "at least one direction"),

@@ -12,9 +12,7 @@ from suffice.model import Model
 Network = Callable[[Float[Array, "..."]], Float[Array, " m"]]
 
 UNKNOWN_ORDER = 2  # steps that a window looks back in a multivariate series whose Markov order is not told
-LONG_ORDER = (
-    5  # from this Markov order on, a memory is taken as one that fades: autocovariances beside sums of single values
-)
+LONG_ORDER = 5  # from this Markov order on, a memory is taken as one that fades
 LAGS = 3  # lags of autocovariances for each step of such an order
 FADING_WIDTHS = (16,)  # of the network of single values beside autocovariances
 

@@ -65,7 +65,7 @@ class ExchangeChain(eqx.Module):
     def init(self, key: PRNGKeyArray, observation: Float[Array, "..."]) -> ExchangeState:
         """A draw from the prior, or the centre of its chart."""
         centre = jnp.zeros_like(self.chart.shift)
-        position = centre if self.start == "centre" else self.chart.forward(self.prior.sample(key))
+        position = centre if self.start == "centre" else self.chart.finite(self.prior.sample(key))
         outer, inner, bridge = (Tuned.begin(size) for size in self.sizes)
         return ExchangeState(position, outer, inner, bridge, Shape.begin(position.size))
 

@@ -36,7 +36,7 @@ class NutsChain(eqx.Module):
 
     def init(self, key: PRNGKeyArray, observation: Float[Array, " m"]) -> NutsState:
         """A draw of the prior, to begin with."""
-        start = self.target.chart.forward(self.target.prior.sample(key))
+        start = self.target.chart.finite(self.target.prior.sample(key))
         state = hmc.init(start, lambda position: self.target.log_posterior(position, observation))
         sizes, _, _ = dual_averaging_adaptation(ACCEPTANCE)
         masses, _, _ = mass_matrix_adaptation(is_diagonal_matrix=False)

@@ -63,7 +63,7 @@ def _temper(target: Target, keys: Key[Array, " lane"], evidence: Array, num_part
 
 def _one(target: Target, key: PRNGKeyArray, data: Array, num_particles: int) -> Population:
     key_start, key_moves = jax.random.split(key)
-    start = jax.vmap(target.chart.forward)(target.prior.sample(key_start, (num_particles,)))
+    start = jax.vmap(target.chart.finite)(target.prior.sample(key_start, (num_particles,)))
     metropolis = random_walk.build_additive_step()
 
     def move(key: PRNGKeyArray, state: Any, log_density: Any, factor: Array) -> Any:
