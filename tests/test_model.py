@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 from numpyro.distributions import constraints
 
-from suffice import Model, ModelError, SupportError
+from suffice import Model, ModelError, SupportError, zoo
 
 PRIOR = dist.Uniform(jnp.array([0.0, 1.0]), jnp.array([1.0, 2.0])).to_event(1)
 
@@ -97,7 +97,7 @@ def test_models_are_compared_by_identity_and_cannot_be_changed() -> None:
 
 
 def test_the_chart_of_the_parameters_leaves_out_draws_on_the_edge_of_the_prior() -> None:
-    model = sf.zoo.gamma()
+    model = zoo.gamma()
     theta = np.array([[1.0, 2.0], [1.5, 2.5], [2.0, 1.2], [2.5, 3.0], [1.2, 1.7]], np.float32)
     chart, inner = model.parameter_chart(theta), model.parameter_chart(theta[[1, 2, 4]])
     np.testing.assert_array_equal(chart.shift, inner.shift)

@@ -24,6 +24,8 @@ from suffice.posterior import Posterior as Posterior
 from suffice.sampling import Direct as Direct
 from suffice.sampling import Exchange as Exchange
 from suffice.sampling import diagnose_inner as diagnose_inner
+from suffice.sampling import maximum_likelihood as maximum_likelihood
+from suffice.sampling import profile as profile
 from suffice.sampling import sample as sample
 from suffice.sampling import sample_each as sample_each
 from suffice.simulation import Check as Check

@@ -158,6 +158,20 @@ def test_a_new_observation_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(traced) == first
 
 
+def test_the_maximum_of_the_likelihood_and_its_profile() -> None:
+    """Against the sample mean and sd, and the closed profile −n/2 log(1 + (μ − x̄)²/s²)."""
+    row = data("gaussian")[np.argmin(np.abs(np.std(data("gaussian"), axis=1) - 4))]
+    mean, sd = row.mean(), row.std()
+    found = sf.maximum_likelihood(sf.Direct(exact_fit("gaussian")), row)
+    assert np.abs(found.theta - [mean, sd]).max() < 0.15 * sd
+    np.testing.assert_allclose(found.standard_error, [sd / np.sqrt(10), sd / np.sqrt(20)], rtol=0.3)
+    values = mean + sd * np.array([-0.8, -0.4, 0.0, 0.4, 0.8])
+    curve = sf.profile(sf.Direct(exact_fit("gaussian")), row, "mu", values)
+    np.testing.assert_allclose(curve, -5 * np.log1p((values - mean) ** 2 / sd**2), atol=0.25)
+    with pytest.raises(ValueError, match="no parameter 'nu'"):
+        sf.profile(sf.Direct(exact_fit("gaussian")), row, "nu", values)
+
+
 def test_observations_far_from_training_are_told_of() -> None:
     with pytest.warns(sf.SamplingWarning, match="unlike the training data"):
         sf.sample(jax.random.key(0), sf.Direct(exact_fit("gamma")), 1e4 * data("gamma")[0], progress=False)

@@ -36,9 +36,9 @@ def default_network(key: PRNGKeyArray, model: Model, num_outputs: int, *, additi
         return Mlp(key, shape, num_outputs, (64, 64, 32), skip=True)
     if additive and fades(model):
         lags = min(LAGS * order, shape[0] - 1)
-        return AdditiveMarkov(key, shape, num_outputs, 0, FADING_WIDTHS, quadratic=True, lags=lags)
+        return AdditiveMarkov(key, shape, num_outputs, 0, FADING_WIDTHS, skip=True, quadratic=True, lags=lags)
     if additive:
-        return AdditiveMarkov(key, shape, num_outputs, order, (32, 32), quadratic=True)
+        return AdditiveMarkov(key, shape, num_outputs, order, (32, 32), skip=True, quadratic=True)
     return PartiallyExchangeable(key, shape, num_outputs, order, (50, 50), 20, (50, 50))
 
 
