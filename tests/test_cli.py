@@ -13,7 +13,8 @@ def test_demo() -> None:
     assert result.exit_code == 0, result.output
     assert "The model is ready." in result.output
     assert "Simulated 500 pairs" in result.output
-    assert "posterior mean" in result.output
+    assert "exact mean" in result.output
+    assert "4,000 draws by NUTS" in result.output
     assert "demo" in runner.invoke(app, ["--help"]).output
 
 

@@ -1,6 +1,7 @@
 """The command `suffice`."""
 
 import time
+import warnings
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated
@@ -14,9 +15,12 @@ from rich.table import Table
 
 from suffice import zoo
 from suffice.diagnostics import mcc
+from suffice.errors import SamplingWarning
 from suffice.fitting import Fit, fit
 from suffice.grid import GridPosterior
 from suffice.model import Model
+from suffice.posterior import Posterior
+from suffice.sampling import Direct, sample
 from suffice.simulation import Simulations, simulate
 from suffice.simulation import check as trial
 
@@ -66,7 +70,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 0,
     num: Annotated[int, typer.Option(help="How many simulations to make.", min=1)] = 10_000,
 ) -> None:
-    """The main job on an embedded example, ten Gamma values: check, simulate, fit, and the exact posterior."""
+    """The main job on an embedded example, ten Gamma values: check, simulate, fit, posterior against the exact one."""
     key_sims, key_fit, key_fresh, key_truth, key_draws = jax.random.split(jax.random.key(seed), 5)
     model = zoo.gamma()
     console.print("[bold]The model[/bold]: ten values from a Gamma distribution, shape k and scale theta unknown.")
@@ -89,14 +93,19 @@ def demo(
 
     observation = simulate(key_truth, model, 1)
     exact = zoo.exact_posterior(model, observation.x[0])
-    console.print("\n[bold]One observation[/bold], and the exact posterior that learned ones are held against:")
-    console.print(_posterior_table(exact, observation))
-    draws = exact.resample(key_draws, 10_000)
-    means = (f"{name} = {mean:.3f}" for name, mean in zip(draws.names, draws.mean, strict=True))
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", SamplingWarning)
+        posterior = sample(key_draws, Direct(fitted), observation.x[0])
+    console.print("\n[bold]One observation[/bold]: its posterior from the fit, and the exact one to hold it against:")
+    console.print(_posterior_table(posterior, exact, observation))
+    measures = posterior.convergence
     console.print(
-        f"The grid is exact to {exact.error:.1e} in probability; the mean of {draws.draws.shape[1]:,} draws from it is "
-        f"{', '.join(means)}."
+        f"{posterior.flat.shape[0]:,} draws by NUTS, R-hat at most {measures.rhat.max():.3f}, worth at least "
+        f"{measures.ess_bulk.min():,.0f} independent ones. The exact posterior is on a grid, to {exact.error:.1e} in "
+        "probability; only here, where the likelihood is known, is there one."
     )
+    for doubt in doubts:
+        console.print(str(doubt.message))
 
 
 def _recovery_sentence(model: Model, fitted: Fit, fresh: Simulations) -> str:
@@ -123,8 +132,9 @@ def _simulations_table(sims: Simulations) -> Table:
     return table
 
 
-def _posterior_table(posterior: GridPosterior, truth: Simulations) -> Table:
-    table = Table("parameter", "truth", "posterior mean", "posterior sd")
-    for row in zip(posterior.names, truth.theta[0], posterior.mean, posterior.sd, strict=True):
-        table.add_row(row[0], *(f"{value:.3f}" for value in row[1:]))
+def _posterior_table(posterior: Posterior, exact: GridPosterior, truth: Simulations) -> Table:
+    table = Table("parameter", "truth", "mean", "exact mean", "sd", "exact sd")
+    columns = (posterior.names, truth.theta[0], posterior.mean, exact.mean, posterior.sd, exact.sd)
+    for name, *values in zip(*columns, strict=True):
+        table.add_row(name, *(f"{value:.3f}" for value in values))
     return table
