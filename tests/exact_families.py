@@ -1,5 +1,6 @@
 """Families with the exact statistics and natural parameters of a zoo model in place of networks, charts on."""
 
+from dataclasses import replace
 from functools import cache
 
 import equinox as eqx
@@ -54,7 +55,7 @@ class ExactNatural(eqx.Module):
 
 
 @cache
-def exact_fit(name: str, jacobians: int = 1) -> Fit:
+def exact_fit(name: str, jacobians: int = 1, *, normalised: bool = False) -> Fit:
     """A `Fit` of the model of that name, as if score matching had found the truth."""
     model = getattr(sf.zoo, name)()
     sims = sf.simulate(jax.random.key(99), model, 5000, progress=False)
@@ -73,6 +74,8 @@ def exact_fit(name: str, jacobians: int = 1) -> Fit:
     )
     y = jax.vmap(data_chart.forward)(jnp.asarray(sims.x))
     chart = model.parameter_chart(sims.theta)
+    fit = Fit(family, model.names, History.empty(), {}, model.prior, chart, envelope_of(family, y))
+    if not normalised:
+        return fit
     normaliser = fit_normaliser(family, chart, sims.theta[:4500], y[:4500], sims.theta[4500:], y[4500:])
-    envelope = envelope_of(family, y)
-    return Fit(family, model.names, History.empty(), {}, model.prior, chart, envelope, normaliser)
+    return replace(fit, normaliser=normaliser)

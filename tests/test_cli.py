@@ -19,7 +19,7 @@ def test_demo() -> None:
 
 
 def test_the_same_seed_gives_the_same_demo() -> None:
-    outputs = [runner.invoke(app, ["demo", "--num", "300", "--seed", "4"]).output for _ in range(2)]
+    outputs = [runner.invoke(app, ["demo", "--num", "500", "--seed", "4"]).output for _ in range(2)]
     timed = ("Simulated", "Fitted", "take about")
     first, second = ([line for line in out.splitlines() if not any(t in line for t in timed)] for out in outputs)
     assert first == second

@@ -61,10 +61,9 @@ def test_posteriors_are_exact_with_exact_statistics(name: str) -> None:
 
 
 @quiet
-@pytest.mark.parametrize("name", ["gamma", "beta"])
-def test_a_second_jacobian_would_be_found_out(name: str) -> None:
-    method = sf.Exchange(exact_fit(name, jacobians=2), inner_steps=100, warmup=500, thin=2)
-    found = errors(sampled(name, method, 4), references(name, 4))
+def test_a_second_jacobian_would_be_found_out() -> None:
+    method = sf.Exchange(exact_fit("gamma", jacobians=2), inner_steps=100, warmup=500, thin=2)
+    found = errors(sampled("gamma", method, 4), references("gamma", 4))
     assert np.abs(found).max() > 6
 
 
@@ -75,16 +74,6 @@ def test_kernels_and_bridges_are_exact(kernel: Any, bridges: int) -> None:
     posteriors = sampled("gaussian", method, 4)
     assert np.abs(errors(posteriors, references("gaussian", 4))).max() < 4
     assert ("bridge_acceptance" in posteriors[0].info) == (bridges > 0)
-
-
-@quiet
-def test_bridges_raise_the_acceptance() -> None:
-    method = sf.Exchange(exact_fit("gamma"), inner_size=0.3, bridge_size=0.3, outer_size=1.5, warmup=0, thin=1)
-    rates = [
-        np.mean([p.info["acceptance"].mean() for p in sampled("gamma", replace(method, bridges=bridges), 10)])
-        for bridges in (0, 50)
-    ]
-    assert rates[1] > rates[0] + 0.008
 
 
 @quiet
@@ -206,8 +195,12 @@ def test_sizes_are_tuned_in_warm_up_only() -> None:
     assert 0.15 < posterior.info["bridge_acceptance"].mean() < 0.6
     assert 0.15 < posterior.info["acceptance"].mean() < 0.6
     assert np.all(posterior.info["inner_size"] < 3.0)
-    untuned = sampled("gamma", replace(method, warmup=0), 1, num_draws=30)[0]
-    np.testing.assert_array_equal(untuned.info["inner_size"], np.float32(3.0))
+    chain = replace(method, warmup=0).chain()
+    y = jnp.zeros(10)
+    state = chain.init(jax.random.key(0), y)
+    after, _ = eqx.filter_jit(chain.step)(jax.random.key(1), y, state, jnp.asarray(0))
+    assert float(after.inner.size) == 3.0
+    np.testing.assert_array_equal(after.shape.number, state.shape.number)
 
 
 @quiet
@@ -273,18 +266,6 @@ def test_bad_input_is_refused_before_any_work() -> None:
         sf.sample(jax.random.key(0), method, data, num_draws=0)
     with pytest.raises(TypeError, match="key is 3"):
         sf.sample(3, method, data)  # type: ignore[arg-type]
-
-
-@quiet
-def test_another_prior_of_the_same_support_reweights_the_posterior() -> None:
-    fit, data = exact_fit("gamma"), observations("gamma")[:1]
-    prior = dist.TwoSidedTruncatedDistribution(
-        dist.Normal(jnp.array([1.0, 3.0]), 0.2), low=jnp.float32(1.0), high=jnp.float32(3.0)
-    ).to_event(1)
-    assert np.allclose(np.asarray(fit.prior.base_dist.low), 1.0)  # type: ignore[union-attr]
-    method = sf.Exchange(fit, inner_steps=10, kernel="hmc", prior=prior)
-    posterior = sf.sample(jax.random.key(0), method, data[0], num_draws=200, progress=False)
-    assert posterior.mean[0] < references("gamma")[0].mean[0]
 
 
 def test_the_papers_settings() -> None:
