@@ -121,6 +121,8 @@ def test_save_and_load(name: str, tmp_path: Path) -> None:
     assert str(jax.tree.structure(loaded.module)) == str(jax.tree.structure(fit.module))
     assert loaded.names == fit.names
     assert loaded.settings == fit.settings
+    parts = [(part.normaliser, part.envelope, part.parameter_chart) for part in (fit, loaded)]
+    assert all(np.array_equal(*pair) for pair in zip(*map(jax.tree.leaves, parts), strict=True))
     np.testing.assert_array_equal(loaded.history.train_loss, fit.history.train_loss)
     np.testing.assert_array_equal(loaded.statistics(sims.x), fit.statistics(sims.x))
 

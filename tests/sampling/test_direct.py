@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -82,7 +81,7 @@ def errors(posterior: sf.Posterior, exact: GridPosterior) -> np.ndarray:
     return np.concatenate([(posterior.mean - exact.mean) / exact.sd, posterior.sd / exact.sd - 1])
 
 
-@pytest.mark.parametrize("name", ["gaussian", "gamma"])
+@pytest.mark.parametrize("name", ["gaussian"])
 def test_posteriors_are_exact_with_exact_statistics(name: str) -> None:
     model, method = getattr(sf.zoo, name)(), sf.Direct(exact_fit(name, normalised=True))
     posteriors = sf.sample_each(jax.random.key(0), method, data(name), progress=False)
@@ -212,16 +211,11 @@ def test_three_parameters_have_a_density_up_to_a_constant() -> None:
         sf.Direct(fit, sampler="grid")
 
 
-def test_fits_keep_their_normaliser_in_the_file(tmp_path: Path) -> None:
-    model = sf.zoo.gamma()
-    sims = sf.simulate(jax.random.key(0), model, 500, progress=False)
-    fit = sf.fit(jax.random.key(1), model, sims, training=sf.Training(epochs=2, batch_size=100), progress=False)
-    loaded = sf.load(fit.save(tmp_path / "fit"))
-    theta = jnp.array([1.5, 2.0])
-    assert fit.normaliser is not None
-    assert loaded.normaliser is not None
-    assert float(fit.normaliser(theta)) == float(loaded.normaliser(theta))
-    assert fit.residual(sims.theta, sims.x).mean.shape == (2, 10, 2)
+def test_the_mean_score_of_a_right_normaliser_is_nothing() -> None:
+    sims = sf.simulate(jax.random.key(6), sf.zoo.gamma(), 2000, progress=False)
+    residual = exact_fit("gamma", normalised=True).residual(sims.theta, sims.x)
+    assert residual.mean.shape == (2, 10, 2)
+    assert residual.excess < 2.5
 
 
 @pytest.mark.usefixtures("unchecked_types")

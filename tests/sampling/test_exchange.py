@@ -68,7 +68,7 @@ def test_a_second_jacobian_would_be_found_out() -> None:
 
 
 @quiet
-@pytest.mark.parametrize(("kernel", "bridges"), [("mala", 0), ("hmc", 5)])
+@pytest.mark.parametrize(("kernel", "bridges"), [("hmc", 5)])
 def test_kernels_and_bridges_are_exact(kernel: Any, bridges: int) -> None:
     method = sf.Exchange(exact_fit("gaussian"), inner_steps=30, kernel=kernel, bridges=bridges)
     posteriors = sampled("gaussian", method, 4)
