@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import ArrayLike as Values
-from numpyro.distributions import constraints
+from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.transforms import Transform, biject_to
 
 from suffice.errors import ModelError, SupportError
@@ -100,6 +100,10 @@ class Chart(eqx.Module):
         bijection = self._bijection
         jacobian = bijection.log_abs_det_jacobian(unscaled, bijection(unscaled))
         return jnp.sum(jacobian) + jnp.sum(jnp.log(self.scale))
+
+    def log_prob(self, distribution: Distribution, y: Float[ArrayLike, "..."]) -> Float[Array, ""]:
+        """The log-density of a distribution of x, read as one of y."""
+        return distribution.log_prob(self.inverse(y)) + self.log_det(y)
 
     def inside(self, x: Float[ArrayLike, "..."]) -> Array:
         """Whether x is strictly inside its support, for each coordinate (for a simplex and the like: as a whole)."""

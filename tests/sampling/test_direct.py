@@ -105,12 +105,25 @@ def test_every_sampler_draws_from_the_same_posterior() -> None:
 
 def test_the_density_is_normalised_and_the_grids() -> None:
     method, row = sf.Direct(exact_fit("gamma", normalised=True)), data("gamma")[0]
-    axis = np.linspace(1.0, 3.0, 202)[1:-1] * 0 + (np.arange(200) + 0.5) / 100 + 1.0
+    axis = 1.0 + (np.arange(200) + 0.5) / 100
     nodes = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2).astype(np.float32)
     values = method.log_prob(nodes, row)
     assert abs(np.exp(values).sum() * 1e-4 - 1) < 0.01
     exact = sf.zoo.exact_posterior(sf.zoo.gamma(), row).log_prob(nodes)
     assert 0.5 * np.sum(np.abs(np.exp(values) - np.exp(exact))) * 1e-4 < 0.05
+
+
+def test_another_prior_of_the_same_support_reweights_the_posterior() -> None:
+    fit, row = exact_fit("gamma", normalised=True), data("gamma")[0]
+    assert fit.prior is not None
+    prior = dist.TruncatedNormal(jnp.array([1.0, 3.0]), 0.3, low=1.0, high=3.0).to_event(1)
+    flat = sf.Direct(fit).grid(row)
+    nodes = np.stack(np.meshgrid(*flat.axes, indexing="ij"), axis=-1)
+    weights = flat.density * np.exp(prior.log_prob(jnp.asarray(nodes, jnp.float32)))
+    expected = np.sum(nodes * weights[..., None], axis=(0, 1)) / weights.sum()
+    found = sf.Direct(fit, prior=prior).grid(row).mean
+    np.testing.assert_allclose(found, expected, atol=0.01)
+    assert np.all(np.abs(found - flat.mean) > 0.05)
 
 
 def test_iid_replicates_add_up() -> None:

@@ -98,7 +98,7 @@ def fit_normaliser(
     """
     num = len(np.asarray(theta))
     rows = np.concatenate([np.asarray(theta), np.asarray(held_out_theta)])
-    statistics = np.concatenate([statistics_of_rows(family, np.asarray(part)) for part in (y, held_out_y)])
+    statistics = statistics_of_rows(family, np.concatenate([np.asarray(y), np.asarray(held_out_y)]))
     coordinates = family.natural.chart if is_product(chart.support) else chart
     u = np.asarray(jax.vmap(coordinates.forward)(jnp.asarray(rows, coordinates.shift.dtype)), np.float64)
     low, high = u[:num].min(0), u[:num].max(0)
@@ -260,8 +260,10 @@ def _precision(pairs: _Pairs, residuals: Float[np.ndarray, "n q"]) -> Float[np.n
 
 
 def _gradients(basis: _Basis, pairs: _Pairs, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The gradients in v of the terms, (rows, q, terms), and of η·f, (rows, q)."""
-    design, jacobian = (np.asarray(value, np.float64) for value in _terms_gradients(basis, jnp.asarray(pairs.v[part])))
+    """The gradients in v of the terms, (rows, q, terms), and of η·f, (rows, q); filled up to one compiled shape."""
+    filled = np.resize(part, min(CHUNK, len(pairs.v)))
+    gradients = _terms_gradients(basis, jnp.asarray(pairs.v[filled]))
+    design, jacobian = (np.asarray(value, np.float64)[: len(part)] for value in gradients)
     return design, np.einsum("nqs,ns->nq", jacobian, pairs.statistics[part])
 
 

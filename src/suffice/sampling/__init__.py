@@ -6,7 +6,6 @@ from suffice.sampling.inner import InnerDrift as InnerDrift
 from suffice.sampling.inner import diagnose_inner as diagnose_inner
 from suffice.sampling.kernels import Hmc as Hmc
 from suffice.sampling.kernels import Kernel as Kernel
-from suffice.sampling.kernels import Mala as Mala
 from suffice.sampling.kernels import RandomWalk as RandomWalk
 from suffice.sampling.likelihood import MaximumLikelihood as MaximumLikelihood
 from suffice.sampling.likelihood import maximum_likelihood as maximum_likelihood

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -22,6 +23,23 @@ from suffice.progress import bar
 PIECE = 100  # steps of every chain in one call of the compiled program, at most
 PIECE_SECONDS = 1.0  # how long such a call should take
 CHECKPOINT_SECONDS = 20.0  # between two checkpoints
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is asked of a method: how many draws and chains, of what data, and how it goes on; see `sample`."""
+
+    num_draws: int
+    num_chains: int
+    iid: bool = False
+    checkpoint: str | os.PathLike[str] | None = None
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("num_draws", "num_chains"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1.")
 
 
 class Draw(NamedTuple):
@@ -63,22 +81,14 @@ class Chains(NamedTuple):
     seconds: float
 
 
-def run_chains(
-    key: PRNGKeyArray,
-    chain: Chain,
-    observations: Float[np.ndarray, "n ..."],
-    num_draws: int,
-    num_chains: int,
-    *,
-    checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool = True,
-) -> Chains:
-    """Run `num_chains` chains for each observation; observation i and chain j have a key of their own."""
+def run_chains(key: PRNGKeyArray, chain: Chain, observations: Float[np.ndarray, "n ..."], run: Run) -> Chains:
+    """Run the chains of each observation; observation i and chain j have a key of their own."""
+    num_draws, num_chains = run.num_draws, run.num_chains
     lanes = len(observations) * num_chains
     workers = min(os.cpu_count() or 1, lanes)
     padded = -(-lanes // workers) * workers
     rows = np.minimum(np.arange(padded), lanes - 1)
-    saved = Checkpoint.open(checkpoint, (key, chain, observations, num_draws, num_chains, workers))
+    saved = Checkpoint.open(run.checkpoint, (key, chain, observations, num_draws, num_chains, workers))
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, rows)
     groups = [
         (keys[part], jnp.asarray(observations[rows[part] // num_chains]))
@@ -89,7 +99,7 @@ def run_chains(
     done, total = saved.reached.get("steps", 0), chain.warmup + num_draws * chain.thin
     began = time.monotonic() - saved.reached.get("seconds", 0.0)
     last_saved, count = time.monotonic(), PIECE if done else 1
-    with bar(total, "sampling", show=progress) as advance, ThreadPoolExecutor(workers) as pool:
+    with bar(total, "sampling", show=run.progress) as advance, ThreadPoolExecutor(workers) as pool:
         advance(done)
         while done < total:
             piece = min(count, total - done)

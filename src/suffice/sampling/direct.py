@@ -6,7 +6,6 @@ No inner chain and no further simulation, whatever the dimension of x. The data 
 compiled program serves any observation.
 """
 
-import os
 import time
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,7 +22,8 @@ from suffice.charts import bounds
 from suffice.fitting import Fit
 from suffice.grid import GridPosterior
 from suffice.posterior import Posterior
-from suffice.sampling.chains import run_chains
+from suffice.sampling.assembling import posteriors
+from suffice.sampling.chains import Run, run_chains
 from suffice.sampling.exchange import require_sound
 from suffice.sampling.nuts import NutsChain
 from suffice.sampling.target import Target
@@ -86,43 +86,20 @@ class Direct:
         sums = flat.reshape(*rows.shape[:2], -1).sum(axis=1)
         return np.concatenate([sums, np.full((len(rows), 1), rows.shape[1])], axis=1).astype(flat.dtype)
 
-    def sample_each(
-        self,
-        key: PRNGKeyArray,
-        observations: Float[np.ndarray, "n ..."],
-        *,
-        num_draws: int,
-        num_chains: int,
-        iid: bool,
-        checkpoint: str | os.PathLike[str] | None,
-        progress: bool,
-    ) -> list[Posterior]:
+    def sample_each(self, key: PRNGKeyArray, observations: Float[np.ndarray, "n ..."], run: Run) -> list[Posterior]:
         """See `Method`."""
-        evidence, target, began = self.evidence(observations, iid=iid), self.target, time.monotonic()
+        evidence, target, began = self.evidence(observations, iid=run.iid), self.target, time.monotonic()
         numbers: dict[str, np.ndarray] = {}
         if self.sampler == "grid":
-            draws = self._from_grids(key, evidence, num_draws, num_chains)
+            draws = self._from_grids(key, evidence, run)
         elif self.sampler == "smc":
-            draws, numbers = temper(key, target, evidence, num_draws, num_chains, progress=progress)
+            draws, numbers = temper(key, target, evidence, run)
         else:
-            chain = NutsChain(target, self.warmup, self.max_doublings)
-            chains = run_chains(key, chain, evidence, num_draws, num_chains, checkpoint=checkpoint, progress=progress)
+            chains = run_chains(key, NutsChain(target, self.warmup, self.max_doublings), evidence, run)
             draws, numbers = chains.draws, chains.info
-        common: dict[str, Any] = {"method": "Direct", "sampler": self.sampler, "observations": len(observations)}
-        common["seconds"] = time.monotonic() - began
-        tails = self.fit.outside_training(observations.reshape(-1, *self.fit.data_shape))
-        tails = tails.reshape(len(observations), -1).min(axis=1)
-        convex = _convexity(target, draws, evidence)
-        return [
-            Posterior(
-                draws[i],
-                self.fit.names,
-                info=common
-                | {name: values[i] for name, values in numbers.items()}
-                | {"outside_training": float(tails[i]), "convex": float(convex[i])},
-            )
-            for i in range(len(observations))
-        ]
+        common = {"method": "Direct", "sampler": self.sampler, "seconds": time.monotonic() - began}
+        numbers = numbers | {"convex": _convexity(target, draws, evidence)}
+        return posteriors(self.fit, observations, draws, numbers, common)
 
     def grid(self, observed: ArrayLike, *, iid: bool = False) -> GridPosterior:
         """The posterior tabulated on a grid (p ≤ 2)."""
@@ -150,13 +127,11 @@ class Direct:
         return GridPosterior.tabulate(log_density, self.fit.names, box, limits)
 
     def _from_grids(
-        self, key: PRNGKeyArray, evidence: Float[np.ndarray, "n m"], num_draws: int, num_chains: int
+        self, key: PRNGKeyArray, evidence: Float[np.ndarray, "n m"], run: Run
     ) -> Float[np.ndarray, "n chain draw p"]:
-        keys = jax.random.split(key, len(evidence))
-        flat = [
-            self._grid(row).resample(key, num_draws * num_chains).flat for key, row in zip(keys, evidence, strict=True)
-        ]
-        return np.stack(flat).reshape(len(evidence), num_chains, num_draws, -1)
+        keys, num = jax.random.split(key, len(evidence)), run.num_draws * run.num_chains
+        flat = [self._grid(row).resample(key, num).flat for key, row in zip(keys, evidence, strict=True)]
+        return np.stack(flat).reshape(len(evidence), run.num_chains, run.num_draws, -1)
 
 
 @eqx.filter_jit

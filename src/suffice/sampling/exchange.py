@@ -10,8 +10,7 @@ all Z cancel. Bridges move y' from θ' to θ in K steps that leave s_k = β_k s(
 charts: the family is a density of y, so no Jacobian belongs to the data; that of θ belongs to its prior.
 """
 
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -28,7 +27,8 @@ from suffice.family.exponential import ExponentialFamily
 from suffice.fitting import Fit
 from suffice.posterior import Posterior
 from suffice.sampling.adaptation import Shape, Tuned
-from suffice.sampling.chains import Draw, run_chains
+from suffice.sampling.assembling import posteriors
+from suffice.sampling.chains import Draw, Run, run_chains
 from suffice.sampling.kernels import KERNELS, Kernel, KernelName, LogDensity, run_kernel
 
 Start = Literal["prior", "centre"]
@@ -79,7 +79,7 @@ class ExchangeChain(eqx.Module):
         new, old = self._density(proposed), self._density(state.position)
         first, inner_rate = run_kernel(self.kernel, key_inner, new, observation, state.inner.size, self.inner_steps)
         ratio, bridge_rate = self._bridge(key_bridges, old, new, first, state.bridge.size)
-        log_accept = self._log_prior(proposed) - self._log_prior(state.position)
+        log_accept = self.chart.log_prob(self.prior, proposed) - self.chart.log_prob(self.prior, state.position)
         log_accept += new(observation) - old(observation) + ratio
         acceptance = jnp.exp(jnp.minimum(jnp.nan_to_num(log_accept, nan=-jnp.inf), 0.0))
         accepted = jnp.log(jax.random.uniform(key_accept)) < log_accept
@@ -97,9 +97,6 @@ class ExchangeChain(eqx.Module):
     def _density(self, position: Array) -> LogDensity:
         given = self.family.given(self.chart.inverse(position))
         return (lambda rows: jnp.sum(jax.vmap(given)(rows))) if self.iid else given
-
-    def _log_prior(self, position: Array) -> Array:
-        return self.prior.log_prob(self.chart.inverse(position)) + self.chart.log_det(position)
 
     def _bridge(
         self, key: PRNGKeyArray, old: LogDensity, new: LogDensity, first: Array, size: Array
@@ -181,7 +178,7 @@ class Exchange:
     inner_size: float = 0.1
     bridge_size: float = 0.1
     start: Start = "prior"
-    prior: Distribution | None = field(default=None)
+    prior: Distribution | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("inner_steps", 1), ("bridges", 0), ("warmup", 0), ("thin", 1), ("window", 1)):
@@ -245,25 +242,12 @@ class Exchange:
         """See `Method`."""
         return self.fit.observation(observed, iid=iid)
 
-    def sample_each(
-        self,
-        key: PRNGKeyArray,
-        observations: Float[np.ndarray, "n ..."],
-        *,
-        num_draws: int,
-        num_chains: int,
-        iid: bool,
-        checkpoint: str | os.PathLike[str] | None,
-        progress: bool,
-    ) -> list[Posterior]:
+    def sample_each(self, key: PRNGKeyArray, observations: Float[np.ndarray, "n ..."], run: Run) -> list[Posterior]:
         """See `Method`."""
         forward = jax.vmap(self.fit.family.data_chart.forward)
-        y = np.asarray(jax.vmap(forward)(observations) if iid else forward(observations))
-        chain = self.chain(iid=iid)
-        chains = run_chains(key, chain, y, num_draws, num_chains, checkpoint=checkpoint, progress=progress)
+        y = np.asarray(jax.vmap(forward)(observations) if run.iid else forward(observations))
+        chains = run_chains(key, self.chain(iid=run.iid), y, run)
         sizes = {f"{name}_size": np.asarray(getattr(chains.states, name).size) for name in ("outer", "inner", "bridge")}
-        flat = observations.reshape(-1, *self.fit.data_shape)
-        tails = self.fit.outside_training(flat).reshape(len(observations), -1).min(axis=1)
         numbers = {
             name: values for name, values in (chains.info | sizes).items() if self.bridges or "bridge" not in name
         }
@@ -273,18 +257,8 @@ class Exchange:
             "bridges": self.bridges,
             "kernel": self.kernel if isinstance(self.kernel, str) else repr(self.kernel),
             "seconds": chains.seconds,
-            "observations": len(observations),
         }
-        return [
-            Posterior(
-                chains.draws[i],
-                self.fit.names,
-                info=common
-                | {name: values[i] for name, values in numbers.items()}
-                | {"outside_training": float(tails[i])},
-            )
-            for i in range(len(observations))
-        ]
+        return posteriors(self.fit, observations, chains.draws, numbers, common)
 
 
 def require_sound(fit: Fit, prior: Distribution | None) -> None:

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blackjax.mcmc import hmc, mala
-from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
+from blackjax.mcmc import hmc
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from suffice.randomness import fast
 
@@ -90,36 +90,17 @@ class RandomWalk:
 
 
 @dataclass(frozen=True)
-class Mala:
-    """Metropolis-adjusted Langevin: along the gradient of the log-density, which a network gives away cheaply."""
-
-    acceptance: tuple[float, float] = (0.45, 0.75)
-
-    def noise(self, key: PRNGKeyArray, num: int, like: Float[Array, "..."]) -> PyTree:
-        """One key and one factor of the step size a step."""
-        return _keys_and_factors(key, num, like)
-
-    def init(self, position: Float[Array, "..."], log_density: LogDensity) -> mala.MALAState:
-        """The state at a position."""
-        return mala.init(position, log_density)
-
-    def step(self, noise: PyTree, state: mala.MALAState, log_density: LogDensity, size: Float[Array, ""]) -> Moved:
-        """One step; `size` is the standard deviation of its noise."""
-        key, factor = noise
-        state, info = mala.build_kernel()(key, state, log_density, 0.5 * (factor * size) ** 2)
-        return Moved(state, info.acceptance_rate)
-
-
-@dataclass(frozen=True)
 class Hmc:
-    """Hamiltonian Monte Carlo with `leapfrogs` steps of `size` a move."""
+    """Hamiltonian Monte Carlo with `leapfrogs` steps of `size` a move; with one leapfrog it is MALA (Langevin)."""
 
     leapfrogs: int = 5
     acceptance: tuple[float, float] = (0.6, 0.9)
 
     def noise(self, key: PRNGKeyArray, num: int, like: Float[Array, "..."]) -> PyTree:
         """One key and one factor of the step size a step."""
-        return _keys_and_factors(key, num, like)
+        key_factors, key_steps = jax.random.split(key)
+        logarithms = jax.random.uniform(key_factors, (num,), like.dtype, np.log(SMALLEST), 0.0)
+        return fast(jax.random.split(key_steps, num)), jnp.exp(logarithms)
 
     def init(self, position: Float[Array, "..."], log_density: LogDensity) -> hmc.HMCState:
         """The state at a position."""
@@ -133,14 +114,8 @@ class Hmc:
         return Moved(state, info.acceptance_rate)
 
 
-def _keys_and_factors(key: PRNGKeyArray, num: int, like: Array) -> tuple[Key[Array, " step"], Array]:
-    key_factors, key_steps = jax.random.split(key)
-    logarithms = jax.random.uniform(key_factors, (num,), like.dtype, np.log(SMALLEST), 0.0)
-    return fast(jax.random.split(key_steps, num)), jnp.exp(logarithms)
-
-
 KernelName = Literal["random-walk", "mala", "hmc"]
-KERNELS: dict[str, Kernel] = {"random-walk": RandomWalk(), "mala": Mala(), "hmc": Hmc()}
+KERNELS: dict[str, Kernel] = {"random-walk": RandomWalk(), "mala": Hmc(1, (0.45, 0.75)), "hmc": Hmc()}
 
 
 def run_kernel(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from suffice.posterior import Posterior
 from suffice.randomness import key_record, require_key
 from suffice.sampling.believing import note_doubts
+from suffice.sampling.chains import Run
 
 
 @runtime_checkable
@@ -20,17 +21,7 @@ class Method(Protocol):
         """`observed` as an array that this method can use, or an error that says what is wrong with it."""
         ...
 
-    def sample_each(
-        self,
-        key: PRNGKeyArray,
-        observations: np.ndarray,
-        *,
-        num_draws: int,
-        num_chains: int,
-        iid: bool,
-        checkpoint: str | os.PathLike[str] | None,
-        progress: bool,
-    ) -> list[Posterior]:
+    def sample_each(self, key: PRNGKeyArray, observations: np.ndarray, run: Run) -> list[Posterior]:
         """A posterior for each of the observations, all at once."""
         ...
 
@@ -83,23 +74,12 @@ def sample_each(
     progress: bool = True,
 ) -> list[Posterior]:
     """A posterior for each of many observations (rows), in one compiled program; arguments as for `sample`."""
-    key = require_key(key)
-    for name, value in (("num_draws", num_draws), ("num_chains", num_chains)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1.")
+    key, run = require_key(key), Run(num_draws, num_chains, iid, checkpoint, progress)
     rows = list(np.asarray(observations))
     if not rows:
         raise ValueError("There are no observations: give at least one row.")
     checked = np.stack([method.observation(row, iid=iid) for row in rows])
-    posteriors = method.sample_each(
-        key,
-        checked,
-        num_draws=num_draws,
-        num_chains=num_chains,
-        iid=iid,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
+    posteriors = method.sample_each(key, checked, run)
     for observed, posterior in zip(checked, posteriors, strict=True):
         posterior.info.update(key=key_record(key), observed=observed, iid=iid)
     note_doubts(posteriors)

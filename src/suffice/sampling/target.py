@@ -23,7 +23,7 @@ class Target(eqx.Module):
 
     def log_prior(self, position: Float[Array, " p"]) -> Float[Array, ""]:
         """The log-density of the prior in the chart."""
-        return self.prior.log_prob(self.chart.inverse(position)) + self.chart.log_det(position)
+        return self.chart.log_prob(self.prior, position)
 
     def log_posterior(self, position: Float[Array, " p"], evidence: Float[Array, " m"]) -> Float[Array, ""]:
         """The log-density of the posterior in the chart, up to a constant."""

@@ -16,6 +16,7 @@ from blackjax.smc import adaptive_tempered, tempered
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from suffice.progress import bar
+from suffice.sampling.chains import Run
 from suffice.sampling.target import Target
 
 MOVES = 10  # Metropolis steps of every particle at each temperature
@@ -32,28 +33,22 @@ class Population(NamedTuple):
 
 
 def temper(
-    key: PRNGKeyArray,
-    target: Target,
-    evidence: Float[np.ndarray, "n m"],
-    num_particles: int,
-    num_chains: int,
-    *,
-    progress: bool,
+    key: PRNGKeyArray, target: Target, evidence: Float[np.ndarray, "n m"], run: Run
 ) -> tuple[Float[np.ndarray, "n chain draw p"], dict[str, np.ndarray]]:
-    """`num_chains` independent populations of `num_particles` for each observation."""
-    rows = np.repeat(np.arange(len(evidence)), num_chains)
+    """For each observation as many independent populations as chains, of as many particles as draws."""
+    rows = np.repeat(np.arange(len(evidence)), run.num_chains)
     keys = jax.random.split(key, len(rows))
     found = []
-    with bar(len(rows), "sampling", show=progress) as advance:
+    with bar(len(rows), "sampling", show=run.progress) as advance:
         for part in np.split(np.arange(len(rows)), range(LANES, len(rows), LANES)):
-            found.append(_temper(target, keys[part], jnp.asarray(evidence[rows[part]]), num_particles))
+            found.append(_temper(target, keys[part], jnp.asarray(evidence[rows[part]]), run.num_draws))
             advance(len(part))
     theta, temperatures, acceptance = (
         np.concatenate([np.asarray(a) for a in parts]) for parts in zip(*found, strict=True)
     )
-    shape = (len(evidence), num_chains)
+    shape = (len(evidence), run.num_chains)
     numbers = {"temperatures": temperatures.reshape(shape), "acceptance": acceptance.reshape(shape)}
-    return theta.reshape(*shape, num_particles, -1), numbers
+    return theta.reshape(*shape, run.num_draws, -1), numbers
 
 
 @eqx.filter_jit
