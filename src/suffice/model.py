@@ -108,6 +108,11 @@ class Model:
         return int(self.prior.event_shape[0])
 
     @property
+    def traceable(self) -> bool:
+        """Whether the simulator is JAX code, so that it may run inside compiled programs."""
+        return True
+
+    @property
     def data_size(self) -> int:
         """d, the number of coordinates of x."""
         return math.prod(self.data_shape)

@@ -1,5 +1,7 @@
 """Simulations: pairs (θ, x) from prior and model, and the verb that makes them."""
 
+from suffice.simulation.at import simulate_at as simulate_at
+from suffice.simulation.at import traced_at as traced_at
 from suffice.simulation.checking import Check as Check
 from suffice.simulation.checking import check as check
 from suffice.simulation.running import simulate as simulate

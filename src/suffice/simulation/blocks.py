@@ -23,11 +23,11 @@ BLOCK_GROUPS = 64  # groups in one block, at most
 
 
 class Pairs(NamedTuple):
-    """Pairs (θ, x) and their status, one row each."""
+    """Pairs (θ, x) and their status: one, or one row each."""
 
-    theta: Float[Array | np.ndarray, "n p"]
-    x: Float[Array | np.ndarray, "n ..."]
-    status: Int[Array | np.ndarray, " n"]
+    theta: Float[Array | np.ndarray, "*n p"]
+    x: Float[Array | np.ndarray, "..."]
+    status: Int[Array | np.ndarray, "*n"]
 
 
 def max_groups(model: Model) -> int:
@@ -35,18 +35,22 @@ def max_groups(model: Model) -> int:
     return max(1, min(BLOCK_GROUPS, BLOCK_NUMBERS // (LANES * model.data_size)))
 
 
+def simulate_one(model: Model, key: PRNGKeyArray, theta: Float[Array, " p"]) -> Pairs:
+    """One simulation at θ and what became of it; JAX code."""
+    x = model.simulator(key, theta)
+    finite = jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(theta))
+    inside = jnp.all(Chart.unscaled(model.support, model.data_shape).inside(x))
+    status = jnp.where(finite, jnp.where(inside, Status.GOOD, Status.OUTSIDE_SUPPORT), Status.NOT_FINITE)
+    return Pairs(theta, x, status.astype(jnp.int8))
+
+
 @partial(jax.jit, static_argnames="model")
 def simulate_block(model: Model, key: PRNGKeyArray, first: Int[Array, ""], groups: Int[Array, ""]) -> Pairs:
     """The simulations of `groups` groups from group `first` on; only the first 128·`groups` rows are filled."""
-    chart = Chart.unscaled(model.support, model.data_shape)
 
     def one(index: Array) -> Pairs:
         key_prior, key_simulator = jax.random.split(jax.random.fold_in(key, index))
-        theta = model.prior.sample(key_prior)
-        x = model.simulator(key_simulator, theta)
-        finite = jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(theta))
-        inside = jnp.where(jnp.all(chart.inside(x)), Status.GOOD, Status.OUTSIDE_SUPPORT)
-        return Pairs(theta, x, jnp.where(finite, inside, Status.NOT_FINITE).astype(jnp.int8))
+        return simulate_one(model, key_simulator, model.prior.sample(key_prior))
 
     def group(number: Array) -> Pairs:
         return jax.vmap(one)(number * LANES + jnp.arange(LANES, dtype=jnp.uint32))
