@@ -27,3 +27,7 @@ class TrainingWarning(UserWarning):
 
 class SamplingWarning(UserWarning):
     """Draws that should not be believed as they are."""
+
+
+class SamplingError(RuntimeError):
+    """A run that gave no draws worth keeping."""
