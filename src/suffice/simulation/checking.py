@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 import jax
@@ -16,43 +15,12 @@ from suffice.errors import ModelError, SupportError
 from suffice.model import Model
 from suffice.randomness import require_key
 from suffice.simulation.blocks import LANES, Pairs, simulate_block
+from suffice.simulation.checking_outside import outside_findings
+from suffice.simulation.findings import Check, Finding, idle_finding, named, noise_finding
 from suffice.simulation.simulations import Status
 
 WORTHLESS = 0.5  # share of failed simulations in the first block at which a run is refused
 TRIALS = 32  # pairs of key and θ at which the effect of each is looked at
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One sentence about a model, and whether it is a problem."""
-
-    sentence: str
-    problem: bool = False
-
-
-@dataclass(frozen=True)
-class Check:
-    """What was found: print it, or ask `ok`."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether no problem was found."""
-        return not self.problems
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """The sentences that call for a remedy."""
-        return tuple(finding.sentence for finding in self.findings if finding.problem)
-
-    def __str__(self) -> str:
-        lines = [("✗ " if finding.problem else "✓ ") + finding.sentence for finding in self.findings]
-        count = len(self.problems)
-        verdict = "The model is ready." if not count else f"{count} problem{'s' * (count > 1)} to mend first."
-        return "\n".join([*lines, verdict])
-
-    __repr__ = __str__
 
 
 def check(model: Model, *, key: PRNGKeyArray | None = None) -> Check:
@@ -72,6 +40,9 @@ def _findings(key: PRNGKeyArray, model: Model) -> Iterator[Finding]:
     key_block, key_theta, key_x = jax.random.split(key, 3)
     yield Finding(f"The prior draws {model.num_parameters} parameters: {', '.join(model.names)}.")
     yield _shape_finding(model)
+    if not model.traceable:
+        yield from outside_findings(model, key_block, key_theta)
+        return
     stray = _stray_index(model)
     if stray:
         yield Finding(stray, problem=True)
@@ -103,7 +74,7 @@ def require_sound(model: Model, key: PRNGKeyArray) -> tuple[Pairs, float]:
         if np.mean(bad) > WORTHLESS:
             raise ModelError(
                 f"{bad.sum()} of the first {len(status)} simulations {remedy}; an example is "
-                f"{_named(model, theta[np.argmax(bad)])}. suffice.check(model) tells more."
+                f"{named(model, theta[np.argmax(bad)])}. suffice.check(model) tells more."
             )
     return block, seconds
 
@@ -147,7 +118,7 @@ def _finite_finding(model: Model, theta: np.ndarray, status: np.ndarray) -> Find
     if not bad.any():
         return Finding(f"All of {len(status)} simulations are finite.")
     return Finding(
-        f"{bad.sum()} of {len(status)} simulations are not finite, such as at {_named(model, theta[np.argmax(bad)])}. "
+        f"{bad.sum()} of {len(status)} simulations are not finite, such as at {named(model, theta[np.argmax(bad)])}. "
         "Mend the simulator there, or narrow the prior.",
         problem=True,
     )
@@ -186,32 +157,8 @@ def _variation_findings(model: Model, key_theta: PRNGKeyArray, key_x: PRNGKeyArr
     all_keys = jnp.stack([keys, jnp.roll(keys, 1), *([keys] * p)])
     x = np.asarray(jax.jit(jax.vmap(jax.vmap(model.simulator)))(all_keys, thetas))
     reference, rekeyed, moved = x[0], x[1], x[2:]
-    fixed = np.all(rekeyed == reference, axis=0)
-    if fixed.all():
-        yield Finding(
-            "Different keys give the same x: the simulator is deterministic or does not use its key. "
-            "Likelihood-free inference needs noise: add the measurement error of the data.",
-            problem=True,
-        )
-    elif fixed.any():
-        first = np.argwhere(fixed)[0].tolist()
-        where = first[0] if len(first) == 1 else tuple(first)
-        yield Finding(
-            f"Given theta, {fixed.sum()} of {fixed.size} coordinates of x do not vary (the first is {where}), so x has "
-            "no density. Leave those coordinates out of x.",
-            problem=True,
-        )
-    else:
-        yield Finding("Different keys give different x, in every coordinate.")
-    idle = [name for name, x in zip(model.names, moved, strict=True) if np.array_equal(x, reference, equal_nan=True)]
-    if idle:
-        yield Finding(
-            f"x does not change with {', '.join(idle)}: the data cannot tell anything about it. Use it in the "
-            "simulator, or take it out of the prior.",
-            problem=True,
-        )
-    else:
-        yield Finding("Every parameter changes x.")
+    yield noise_finding(reference, rekeyed)
+    yield idle_finding(model, reference, moved)
 
 
 def _likelihood_finding(model: Model, theta: np.ndarray, x: np.ndarray) -> Finding:
@@ -222,7 +169,3 @@ def _likelihood_finding(model: Model, theta: np.ndarray, x: np.ndarray) -> Findi
     if not np.isfinite(values).all():
         return Finding(f"log_likelihood is not finite at {np.sum(~np.isfinite(values))} simulations.", problem=True)
     return Finding("log_likelihood is finite at every simulation.")
-
-
-def _named(model: Model, theta: np.ndarray) -> str:
-    return ", ".join(f"{name} = {value:.4g}" for name, value in zip(model.names, theta, strict=True))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from numpyro.distributions import Distribution, constraints
 
 from suffice.charts import Chart, Support, describe, per_coordinate
 from suffice.errors import ModelError
+from suffice.model.external import External, not_traceable, require_shape, trial_shape
 
 Simulator = Callable[[PRNGKeyArray, Float[Array, " p"]], Float[Array, "..."]]
 LogLikelihood = Callable[[Float[Array, "..."], Float[Array, " p"]], Float[Array, ""]]
@@ -35,7 +37,8 @@ class Model:
         sufficient_statistics: `sufficient_statistics(x)`, where they are known.
         natural_parameters: `natural_parameters(theta)`, the factor of those statistics in the log-likelihood.
 
-    Shapes are found out by tracing the simulator, without running it, so mistakes show at construction.
+    Shapes are found out by tracing the simulator, without running it, so mistakes show at construction. A simulator
+    that is no JAX code is handed over by `Model.external` or `Model.command`.
 
     >>> import numpyro.distributions as dist
     >>> prior = dist.Uniform(jnp.array([-1.0, 0.5]), jnp.array([1.0, 2.0])).to_event(1)
@@ -54,6 +57,7 @@ class Model:
     sufficient_statistics: Callable[[Float[Array, "..."]], Float[Array, " s"]] | None
     natural_parameters: Callable[[Float[Array, " p"]], Float[Array, " s"]] | None
     data_shape: tuple[int, ...]
+    outside: External | None
 
     def __init__(
         self,
@@ -69,20 +73,129 @@ class Model:
         natural_parameters: Callable[[Float[Array, " p"]], Float[Array, " s"]] | None = None,
     ) -> None:
         _check_prior(prior)
-        p = int(prior.event_shape[0])
-        data_shape = _traced_shape(simulator, p)
-        fields = {
-            "prior": prior,
-            "simulator": simulator,
-            "support": _checked_support(support, data_shape),
-            "names": _checked_names(names, p),
-            "log_likelihood": log_likelihood,
-            "markov_order": markov_order,
-            "exchangeable": exchangeable,
-            "sufficient_statistics": sufficient_statistics,
-            "natural_parameters": natural_parameters,
-            "data_shape": data_shape,
-        }
+        self._assign(
+            prior=prior,
+            simulator=simulator,
+            support=support,
+            names=_checked_names(names, int(prior.event_shape[0])),
+            log_likelihood=log_likelihood,
+            markov_order=markov_order,
+            exchangeable=exchangeable,
+            sufficient_statistics=sufficient_statistics,
+            natural_parameters=natural_parameters,
+            data_shape=_traced_shape(simulator, int(prior.event_shape[0])),
+            outside=None,
+        )
+
+    @classmethod
+    def external(
+        cls,
+        prior: Distribution,
+        function: Callable[[dict[str, float], np.random.Generator], Any],
+        *,
+        support: Support | Sequence[Support] = constraints.real,
+        names: Sequence[str] | None = None,
+        data_shape: tuple[int, ...] | None = None,
+        time_limit: float | None = None,
+        retries: int = 0,
+        log_likelihood: LogLikelihood | None = None,
+        markov_order: int | None = None,
+        exchangeable: bool = False,
+    ) -> "Model":
+        """A model whose simulator is any Python: `function(theta, rng) -> x`, run in processes of its own.
+
+        A simulation that raises, crashes, hangs, or gives a wrong shape is marked as failed, and the others go on.
+
+        Args:
+            prior: as for `Model`.
+            function: is given θ as a dictionary by name and a numpy generator, the only source of its randomness, and
+                gives one x. Anything that cloudpickle can send will do: a lambda, a closure, a function of a notebook.
+            support: as for `Model`.
+            names: the parameters' names; `theta1`, `theta2`, … if not given.
+            data_shape: the shape of x; if not given, a trial simulation or two find it out.
+            time_limit: seconds after which a simulation is ended; none if not given.
+            retries: how often a simulation that raised, crashed or hung is tried again, with the same seed.
+            log_likelihood: as for `Model`.
+            markov_order: as for `Model`.
+            exchangeable: as for `Model`.
+
+        >>> import numpyro.distributions as dist
+        >>> prior = dist.Uniform(jnp.zeros(1), jnp.ones(1)).to_event(1)
+        >>> model = Model.external(prior, lambda theta, rng: rng.normal(theta["mean"], 1.0, 5), names=["mean"])
+        >>> model.data_shape, model.traceable
+        ((5,), False)
+        """
+        outside = External(function, (), time_limit, retries)
+        optional = (log_likelihood, markov_order, exchangeable)
+        return cls._outside(prior, outside, support, names, data_shape, optional)
+
+    @classmethod
+    def command(
+        cls,
+        prior: Distribution,
+        argv: Sequence[str],
+        *,
+        support: Support | Sequence[Support] = constraints.real,
+        names: Sequence[str] | None = None,
+        data_shape: tuple[int, ...] | None = None,
+        time_limit: float | None = None,
+        retries: int = 0,
+        log_likelihood: LogLikelihood | None = None,
+        markov_order: int | None = None,
+        exchangeable: bool = False,
+    ) -> "Model":
+        """A model whose simulator is a program in any language, started once a simulation.
+
+        It reads `{"theta": {"name": value, …}, "seed": 12345}` from standard input and writes `{"x": [...]}`, or the
+        array alone, to standard output. The seed has 31 bits and must be the only source of randomness. Anything else
+        than exit code 0 and such an answer is a failed simulation, which keeps the program's standard error.
+
+        Args:
+            prior: as for `Model`.
+            argv: the program and its arguments, such as `["Rscript", "simulator.R"]`; no shell reads them.
+            support: as for `Model`.
+            names: as for `Model`, and so are `log_likelihood`, `markov_order` and `exchangeable`.
+            data_shape: as for `Model.external`, and so are `time_limit` and `retries`.
+            time_limit: see there.
+            retries: see there.
+            log_likelihood: see `Model`.
+            markov_order: see `Model`.
+            exchangeable: see `Model`.
+        """
+        outside = External(None, tuple(argv) if not isinstance(argv, str) else (argv,), time_limit, retries)
+        optional = (log_likelihood, markov_order, exchangeable)
+        return cls._outside(prior, outside, support, names, data_shape, optional)
+
+    @classmethod
+    def _outside(
+        cls,
+        prior: Distribution,
+        outside: External,
+        support: Support | Sequence[Support],
+        names: Sequence[str] | None,
+        data_shape: tuple[int, ...] | None,
+        optional: tuple[LogLikelihood | None, int | None, bool],
+    ) -> "Model":
+        _check_prior(prior)
+        known = _checked_names(names, int(prior.event_shape[0]))
+        model = object.__new__(cls)
+        model._assign(
+            prior=prior,
+            simulator=not_traceable,
+            support=support,
+            names=known,
+            log_likelihood=optional[0],
+            markov_order=optional[1],
+            exchangeable=optional[2],
+            sufficient_statistics=None,
+            natural_parameters=None,
+            data_shape=trial_shape(prior, known, outside) if data_shape is None else require_shape(tuple(data_shape)),
+            outside=outside,
+        )
+        return model
+
+    def _assign(self, **fields: Any) -> None:
+        fields["support"] = _checked_support(fields["support"], fields["data_shape"])
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         self._check_structure()
@@ -110,7 +223,7 @@ class Model:
     @property
     def traceable(self) -> bool:
         """Whether the simulator is JAX code, so that it may run inside compiled programs."""
-        return True
+        return self.outside is None
 
     @property
     def data_size(self) -> int:
@@ -179,12 +292,7 @@ def _traced_shape(simulator: Simulator, p: int) -> tuple[int, ...]:
         raise ModelError(f"The simulator returns a {type(x).__name__}, but must return one array x.")
     if not jnp.issubdtype(x.dtype, jnp.floating):
         raise ModelError(f"The simulator returns {x.dtype} values, but x must be floating. Cast it: x.astype(float).")
-    if len(x.shape) not in (1, 2) or 0 in x.shape:
-        raise ModelError(
-            f"The simulator returns an x of shape {x.shape}, but x must be a vector (d,), a series (T,) or a "
-            "multivariate series (T, K). Reshape it."
-        )
-    return x.shape
+    return require_shape(x.shape)
 
 
 def _checked_support(support: Support | Sequence[Support], data_shape: tuple[int, ...]) -> Support:
