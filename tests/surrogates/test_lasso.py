@@ -1,0 +1,121 @@
+"""The lasso against scikit-learn's at the same penalties, and against ratios of densities that are known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from suffice.surrogates.lasso import cross_validated_lasso, fit_lasso
+
+FOLDS = 5
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Correlated features, some of no use, standardised; labels; folds."""
+    generator = np.random.default_rng(3)
+    features = generator.normal(size=(600, 4)) @ (np.eye(4) + 0.6 * generator.normal(size=(4, 4)))
+    chance = 1 / (1 + np.exp(-(0.4 + features @ [1.2, -0.5, 0.0, 0.0])))
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    return features, (generator.uniform(size=600) < chance).astype(float), np.arange(600) % FOLDS
+
+
+def oracle(features: np.ndarray, labels: np.ndarray, penalty: float) -> LogisticRegression:
+    strength = 1 / (penalty * len(labels))
+    model = LogisticRegression(l1_ratio=1.0, solver="saga", C=strength, tol=1e-7, max_iter=5000)
+    return model.fit(features, labels)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("penalty", [0.1, 0.02, 0.001])
+def test_equals_scikit_learn_at_one_penalty(data: tuple[np.ndarray, ...], penalty: float) -> None:
+    features, labels, _ = data
+    expected = oracle(features, labels, penalty)
+    shifted = 5.0 + 10.0 * features  # units must not matter
+    found = fit_lasso(jnp.asarray(shifted), jnp.asarray(labels), jnp.ones(600, bool), jnp.asarray(penalty))
+    np.testing.assert_allclose(10.0 * found.coefficients, expected.coef_[0], atol=1e-4)
+    np.testing.assert_allclose(found.intercept + 5.0 * found.coefficients.sum(), expected.intercept_[0], atol=1e-4)
+    np.testing.assert_array_equal(found.coefficients == 0.0, expected.coef_[0] == 0.0)
+
+
+@pytest.mark.usefixtures("float64")
+def test_rows_that_do_not_count_change_nothing(data: tuple[np.ndarray, ...]) -> None:
+    features, labels, _ = data
+    good = np.arange(600) % 3 != 0
+    spoiled = np.where(good[:, None], features, 1e3)
+    found = fit_lasso(jnp.asarray(spoiled), jnp.asarray(labels), jnp.asarray(good), jnp.asarray(0.02))
+    expected = fit_lasso(jnp.asarray(features[good]), jnp.asarray(labels[good]), jnp.ones(400, bool), jnp.asarray(0.02))
+    np.testing.assert_allclose(found.coefficients, expected.coefficients, rtol=1e-8)
+    np.testing.assert_allclose(found.intercept, expected.intercept, rtol=1e-8)
+
+
+@pytest.mark.usefixtures("float64")
+def test_cross_validation_is_the_one_written_as_a_loop(data: tuple[np.ndarray, ...]) -> None:
+    features, labels, folds = data
+    settings = {"num_folds": FOLDS, "num_penalties": 12}
+    arrays = (jnp.asarray(features), jnp.asarray(labels), jnp.ones(600, bool), jnp.asarray(folds))
+    found, path = cross_validated_lasso(*arrays, **settings)
+    gradient = np.abs(features.T @ (labels - labels.mean())) / 600
+    np.testing.assert_allclose(path.penalties, gradient.max() * 1e-3 ** np.linspace(0, 1, 12), rtol=1e-6)
+    losses = np.zeros((12, FOLDS))
+    for i, penalty in enumerate(np.asarray(path.penalties)):
+        for fold in range(FOLDS):
+            held = folds == fold
+            fitted = oracle(features[~held], labels[~held], penalty)
+            losses[i, fold] = log_loss(labels[held], fitted.predict_proba(features[held])[:, 1])
+    np.testing.assert_allclose(path.losses, losses.mean(axis=1), atol=1e-3)
+    np.testing.assert_allclose(path.errors, losses.std(axis=1, ddof=1) / FOLDS**0.5, atol=1e-3)
+    best = int(np.argmin(path.losses))
+    assert 0 < best < 11
+    assert float(found.penalty) == float(path.penalties[best])
+    np.testing.assert_allclose(found.coefficients, oracle(features, labels, found.penalty).coef_[0], atol=1e-4)
+    careful, _ = cross_validated_lasso(*arrays, **settings, rule="one-standard-error")
+    within = path.losses <= path.losses[best] + path.errors[best]
+    assert float(careful.penalty) == float(path.penalties[np.argmax(within)]) > float(found.penalty)
+
+
+def test_noise_is_given_no_coefficients() -> None:
+    generator = np.random.default_rng(0)
+    features = jnp.asarray(generator.normal(size=(1000, 5)), jnp.float32)
+    labels = jnp.asarray(np.arange(1000) // 500, jnp.float32)
+    folds = jnp.arange(1000) % 10
+    lasso, _ = cross_validated_lasso(features, labels, jnp.ones(1000, bool), folds, rule="one-standard-error")
+    assert float(jnp.abs(lasso.coefficients).sum()) == 0.0
+    assert float(lasso.intercept) == pytest.approx(0.0, abs=1e-5)
+
+
+def test_ratio_of_gaussians() -> None:
+    """In float32: log N(x; m, C) / N(x; 0, I) is linear in x, its squares and its products."""
+    generator = np.random.default_rng(1)
+    mean, factor = np.array([0.5, -0.3]), np.array([[0.7, 0.0], [0.3, 0.6]])
+    inside, marginal = mean + generator.normal(size=(20_000, 2)) @ factor.T, generator.normal(size=(20_000, 2))
+    points = generator.normal(size=(50, 2))
+
+    def features(x: np.ndarray) -> np.ndarray:
+        return np.stack([x[:, 0], x[:, 1], x[:, 0] ** 2, x[:, 0] * x[:, 1], x[:, 1] ** 2], axis=1)
+
+    rows = jnp.asarray(np.concatenate([features(inside), features(marginal)]), jnp.float32)
+    labels = jnp.asarray(np.arange(40_000) < 20_000, jnp.float32)
+    lasso = fit_lasso(rows, labels, jnp.ones(40_000, bool), jnp.asarray(1e-6))
+    found = lasso.intercept + features(points) @ np.asarray(lasso.coefficients)
+    expected = multivariate_normal(mean, factor @ factor.T).logpdf(points) - multivariate_normal(np.zeros(2)).logpdf(
+        points
+    )
+    likely = expected > -4
+    assert likely.sum() > 20
+    np.testing.assert_allclose(found[likely], expected[likely], atol=0.15)
+
+
+def test_classes_that_do_not_overlap_give_finite_numbers() -> None:
+    generator = np.random.default_rng(2)
+    features = np.concatenate([generator.normal(8.0, 0.1, (200, 2)), generator.normal(0.0, 1.0, (200, 2))])
+    labels = jnp.asarray(np.arange(400) < 200, jnp.float32)
+    arrays = (jnp.asarray(features, jnp.float32), labels, jnp.ones(400, bool), jnp.arange(400) % 10)
+    lasso, path = jax.jit(lambda *arrays: cross_validated_lasso(*arrays))(*arrays)
+    assert np.isfinite(path.losses).all()
+    assert path.losses[-1] < 0.01
+    predictor = lasso.intercept + features @ np.asarray(lasso.coefficients)
+    assert ((predictor > 0) == (np.arange(400) < 200)).all()
