@@ -5,7 +5,7 @@ Rank-normalised R-hat, bulk and tail effective sample sizes and Monte Carlo stan
 
 import warnings
 from types import ModuleType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -54,6 +54,14 @@ def _measure(name: str, draws: np.ndarray, **settings: str) -> np.ndarray:
         return np.full(draws.shape[-1], np.nan)
     found = getattr(arviz(), name)({"theta": np.asarray(draws, np.float64)}, **settings)
     return np.atleast_1d(found["theta"].values)
+
+
+def from_groups(groups: dict[str, dict[str, np.ndarray]]) -> Any:
+    """Groups of variables, with axes (chain, draw, …) where they are draws, as arviz's own value."""
+    library = arviz()
+    if int(library.__version__.split(".")[0]) < 1:
+        return library.from_dict(**groups)
+    return library.from_dict(groups)
 
 
 def arviz() -> ModuleType:

@@ -1,6 +1,7 @@
 """The value every sampler ends in: draws of θ, with weights where they are not equal."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from suffice import storage
-from suffice.convergence import Convergence, convergence
+from suffice.convergence import Convergence, convergence, from_groups
+from suffice.errors import SimulationWarning
+from suffice.model import Model
 from suffice.randomness import require_key
+from suffice.simulation import Status, simulate_at
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -90,6 +94,12 @@ class Posterior:
         found = [np.interp(levels, mass[:, i], values[:, i]) for i in range(len(self.names))]
         return np.stack(found, axis=-1)
 
+    def interval(self, level: float = 0.9) -> Float[np.ndarray, "2 p"]:
+        """Lower and upper ends of the equal-tailed credible interval of each parameter that holds `level`."""
+        if not 0 < level < 1:
+            raise ValueError(f"level is {level!r}, but must be a probability between 0 and 1, such as 0.9.")
+        return self.quantile((0.5 - level / 2, 0.5 + level / 2))
+
     def summary(self) -> "DataFrame":
         """A table, one row a parameter: mean, sd, quantiles, and how well they are known."""
         from pandas import DataFrame
@@ -102,6 +112,92 @@ class Posterior:
         """`num` draws of equal weight, in one chain, drawn with replacement by their weights."""
         rows = jax.random.choice(require_key(key), len(self.flat), (num,), p=np.asarray(self.flat_weights))
         return type(self)(self.flat[np.asarray(rows)][None], self.names, info=self.info)
+
+    def thinned(self, num: int) -> "Posterior":
+        """`num` draws of equal weight, in one chain, without chance: evenly spaced along the chains.
+
+        Weighted draws are chosen systematically: draw i about `num` × weight i times.
+        """
+        if isinstance(num, bool) or not isinstance(num, int | np.integer) or num < 1:
+            raise ValueError(f"num is {num!r}, but must be a whole number of at least 1.")
+        rows = self._even_rows(num)
+        return type(self)(self.flat[rows][None], self.names, info=self.info)
+
+    def predictive(
+        self, key: PRNGKeyArray, model: Model, num: int | None = None, *, replicates: int | None = None
+    ) -> Float[np.ndarray, "n ..."]:
+        """Simulations of x from the posterior predictive, one row each.
+
+        Args:
+            key: decides the simulations.
+            model: what simulates.
+            num: simulations, one at each of as many `thinned` draws; if not given, one at each draw in the order of
+                `flat` (weighted draws are thinned to as many equal ones).
+            replicates: iid replicates of x at each θ, along a second axis.
+        """
+        if model.names != self.names:
+            raise ValueError(f"The model has parameters {model.names}, but this posterior is of {self.names}.")
+        theta = self.thinned(len(self.flat) if num is None else num).flat
+        rows = theta if replicates is None else np.repeat(theta, replicates, axis=0)
+        pairs = simulate_at(require_key(key), model, rows)
+        failed = int(np.sum(np.asarray(pairs.status) != Status.GOOD))
+        if failed:
+            warnings.warn(
+                f"Of {len(rows)} predictive simulations {failed} are not finite or leave the declared support. They "
+                "are among the rows as they came.",
+                SimulationWarning,
+                stacklevel=2,
+            )
+        x = np.asarray(pairs.x)
+        return x if replicates is None else x.reshape(len(theta), replicates, *x.shape[1:])
+
+    def to_pandas(self) -> "DataFrame":
+        """A table, one row a draw: chain, draw, the parameters, and the weight where they are not equal."""
+        from pandas import DataFrame
+
+        chain, draw = np.indices(self.draws.shape[:2]).reshape(2, -1)
+        columns = {"chain": chain, "draw": draw} | dict(zip(self.names, self.flat.T, strict=True))
+        return DataFrame(columns if self.weights is None else columns | {"weight": self.flat_weights})
+
+    def to_arviz(self, predictive: Float[np.ndarray, "n ..."] | None = None) -> Any:
+        """For arviz: an `InferenceData` (0.x) or a `DataTree` (1.x).
+
+        Groups: `posterior`, one variable a parameter; `sample_stats`, what `info` has for each draw; `observed_data`;
+        `posterior_predictive`, if given as `predictive(key, model)` makes it, one row a draw.
+
+        arviz knows no weights: weighted draws become equal ones by systematic resampling (see `thinned`), in one
+        chain; their order is then no longer that of any `predictive`, so make that from `thinned` draws.
+        """
+        if self.weights is not None:
+            if predictive is not None:
+                raise ValueError(
+                    "arviz knows no weights, so the draws must be made equal before they are predicted from: "
+                    "equal = posterior.thinned(n); equal.to_arviz(equal.predictive(key, model))."
+                )
+            return self.thinned(len(self.flat)).to_arviz()
+        shape = self.draws.shape[:2]
+        groups = {"posterior": {name: self.draws[..., i] for i, name in enumerate(self.names)}}
+        stats = {
+            name: value for name, value in self.info.items() if isinstance(value, np.ndarray) and value.shape == shape
+        }
+        groups |= {"sample_stats": stats} if stats else {}
+        groups |= {"observed_data": {"x": np.asarray(self.info["observed"])}} if "observed" in self.info else {}
+        if predictive is not None:
+            if len(predictive) != len(self.flat):
+                raise ValueError(
+                    f"There are {len(predictive)} predictions for {len(self.flat)} draws: give one for each, as "
+                    "posterior.predictive(key, model) does."
+                )
+            groups["posterior_predictive"] = {"x": predictive.reshape(*shape, *predictive.shape[1:])}
+        return from_groups(groups)
+
+    def _even_rows(self, num: int) -> Int[np.ndarray, " num"]:
+        """Rows of `flat` that hold equal shares of the weight, `num` of them."""
+        points = (np.arange(num) + 0.5) / num
+        if self.weights is None:
+            return (points * len(self.flat)).astype(int)
+        upto = np.cumsum(self.flat_weights)
+        return np.minimum(np.searchsorted(upto / upto[-1], points), len(self.flat) - 1)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write to one file; `suffice.load` reads it."""

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
-from sklearn.cross_decomposition import CCA
 
 
 class Mcc(NamedTuple):
@@ -32,6 +31,8 @@ def mcc(learned: ArrayLike, exact: ArrayLike) -> Mcc:
     >>> round(mcc(rows @ np.array([[2.0, 1.0], [0.5, -3.0]]), rows).weak_out, 3)
     1.0
     """
+    from sklearn.cross_decomposition import CCA
+
     learned, exact = (np.asarray(values, np.float64) for values in (learned, exact))
     if learned.ndim != 2 or exact.ndim != 2 or len(learned) != len(exact) or len(exact) < 20:
         raise ValueError(
