@@ -8,9 +8,10 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -50,29 +51,37 @@ def save(value: Artefact, path: str | os.PathLike[str]) -> Path:
     """Write `value` to `path`: all of it or nothing, whatever interrupts."""
     manifest, arrays = value.to_archive()
     header = {"suffice": value.kind, "version": value.version, "content": manifest}
+    with atomic(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        with archive.open(_member(MANIFEST), "w", force_zip64=True) as member:
+            member.write(json.dumps(header, indent=1, sort_keys=True).encode())
+        for name, array in arrays.items():
+            with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    return Path(path)
+
+
+@contextmanager
+def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to that takes its place at `path` when it is whole, and leaves no trace otherwise."""
     target = Path(path)
     if not target.parent.is_dir():
         raise StorageError(f"Cannot write {target}: there is no folder {target.parent}. Create it first.")
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-                with archive.open(_member(MANIFEST), "w", force_zip64=True) as member:
-                    member.write(json.dumps(header, indent=1, sort_keys=True).encode())
-                for name, array in arrays.items():
-                    with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as member:
-                        np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return target
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The value saved at `path`: whatever kind it is, checked for wholeness and version."""
+    """The value saved at `path`: whatever kind it is, checked for wholeness and version. A folder is a store."""
+    if Path(path).is_dir():
+        return _kinds["simulations"].open(path)
     header, arrays = _read(Path(path))
     kind = header["suffice"]
     if kind not in _kinds:

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from suffice.checkpoint import Checkpoint
 from suffice.errors import TrainingError, TrainingWarning
 from suffice.fitting.history import History
+from suffice.fitting.streaming import Blocks, stream_epochs
 from suffice.fitting.training import Training
 from suffice.matching.objectives import Batch, Objective
 from suffice.progress import bar
@@ -34,7 +35,7 @@ def train(
     key: PRNGKeyArray,
     objective: Objective,
     module: Trainable,
-    pairs: Batch,
+    pairs: Batch | Blocks,
     held_out: Batch,
     training: Training,
     *,
@@ -48,8 +49,9 @@ def train(
     """
     key_epochs, key_look = jax.random.split(key)
     parameters, fixed = eqx.partition(module, module.trainable())
-    batch = min(training.batch_size, len(pairs.y))
-    steps = len(pairs.y) // batch
+    streamed = isinstance(pairs, Blocks)
+    batch = pairs.batch if streamed else min(training.batch_size, len(pairs.y))
+    steps = (len(pairs) * pairs.rows if streamed else len(pairs.y)) // batch
     state = State(parameters, _optimiser(training, steps, parameters).init(parameters))
     saved = Checkpoint.open(checkpoint, (key, objective, training, pairs, held_out, parameters))
     history = History.from_archive(saved.reached, saved.others) if saved.reached else History.empty()
@@ -61,8 +63,12 @@ def train(
         while history.epochs < training.epochs and not history.stopped:
             first = history.epochs
             count = min(training.check_every, training.epochs - first)
-            window = (jnp.asarray(first), jnp.asarray(count))
-            state, losses = _run_epochs(state, fixed, key_epochs, window, pairs, objective, training, steps, batch)
+            if isinstance(pairs, Blocks):
+                run = partial(_run_block, fixed, pairs.theta, objective, training, steps, batch)
+                state, losses = stream_epochs(run, state, key_epochs, (first, count), pairs)
+            else:
+                window = (jnp.asarray(first), jnp.asarray(count))
+                state, losses = _run_epochs(state, fixed, key_epochs, window, pairs, objective, training, steps, batch)
             loss = float(_look(state.parameters, fixed, key_look, pairs.theta, held_out, objective, batch))
             history = history.extended(np.asarray(losses)[:count], loss, training, time.monotonic() - began)
             if history.best_epoch == history.epochs:
@@ -85,13 +91,20 @@ def _run_epochs(
     training: Training,
     steps: int,
     batch: int,
+    natural: Float[Array, "m p"] | None = None,
 ) -> tuple[State, Float[Array, " epochs"]]:
-    """The epochs of the window (first, count), each over a new permutation of the pairs; the mean loss of each."""
+    """The epochs of the window (first, count), each over a new permutation of the pairs; the mean loss of each.
+
+    `steps` are those of a whole epoch; `natural` the parameters that η is standardised over, those of the pairs if not
+    given.
+    """
     first, count = window
+    natural = pairs.theta if natural is None else natural
+    here = len(pairs.y) // batch
     optimiser = _optimiser(training, steps, state.parameters)
 
     def mean_loss(parameters: PyTree, key: PRNGKeyArray, rows: Batch) -> Array:
-        theta = rows.theta if training.natural_rows is None else pairs.theta[: training.natural_rows]
+        theta = rows.theta if training.natural_rows is None else natural[: training.natural_rows]
         module = eqx.combine(parameters, fixed).frozen_on(theta)
         return jnp.mean(objective.losses(key, module, rows))
 
@@ -104,11 +117,29 @@ def _run_epochs(
     def epoch(index: Array, carried: tuple[State, Array]) -> tuple[State, Array]:
         state, losses = carried
         key_rows, key_steps = jax.random.split(jax.random.fold_in(key, first + index))
-        rows = jax.random.permutation(key_rows, len(pairs.y))[: steps * batch].reshape(steps, batch)
-        state, step_losses = jax.lax.scan(step, state, (jax.random.split(key_steps, steps), rows))
+        rows = jax.random.permutation(key_rows, len(pairs.y))[: here * batch].reshape(here, batch)
+        state, step_losses = jax.lax.scan(step, state, (jax.random.split(key_steps, here), rows))
         return state, losses.at[index].set(jnp.mean(step_losses))
 
     return jax.lax.fori_loop(0, count, epoch, (state, jnp.zeros(training.check_every)))
+
+
+def _run_block(
+    fixed: PyTree,
+    natural: Float[Array, "m p"],
+    objective: Objective,
+    training: Training,
+    steps: int,
+    batch: int,
+    state: State,
+    key: PRNGKeyArray,
+    epoch: int,
+    pairs: Batch,
+) -> tuple[State, Array]:
+    """One pass over a block; its mean loss."""
+    window = (jnp.asarray(epoch), jnp.asarray(1))
+    state, losses = _run_epochs(state, fixed, key, window, pairs, objective, training, steps, batch, natural)
+    return state, losses[0]
 
 
 @eqx.filter_jit

@@ -1,6 +1,7 @@
 """The verb `fit`: from simulations to a fitted family."""
 
 import os
+import warnings
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from suffice.errors import SimulationWarning
 from suffice.family.architectures import fades
 from suffice.family.envelope import envelope_of
 from suffice.family.exponential import ExponentialFamily
@@ -17,11 +19,12 @@ from suffice.family.regression import Regression
 from suffice.fitting.history import History
 from suffice.fitting.loop import train
 from suffice.fitting.result import Fit
+from suffice.fitting.streaming import Blocks, resident
 from suffice.fitting.training import Training
 from suffice.matching.objectives import Batch, Objective, PosteriorMean, ScoreMatching
 from suffice.model import Model
 from suffice.randomness import key_record, require_key
-from suffice.simulation import Simulations
+from suffice.simulation import Simulations, StoredRows, dependence_sentence
 
 FEWEST = 20  # good simulations below which nothing can be fitted
 
@@ -42,7 +45,8 @@ def fit(
     Args:
         key: decides the first weights, the order of the batches and the slices.
         model: what was simulated.
-        sims: its simulations; failed ones are left out.
+        sims: its simulations; failed ones are left out, with a warning if that biases the fit. Those of a store that
+            is larger than memory are read block by block.
         objective: `ScoreMatching()` unless told; `SlicedScoreMatching()`, `PosteriorMean()`.
         family: networks to begin with; chosen by the shape of the model if not given.
         training: settings of the loop; chosen by the shape of the model if not given.
@@ -61,19 +65,24 @@ def fit(
     key_networks, key_training = jax.random.split(key)
     settings = {"objective": repr(objective), "key": key_record(key), "simulations": list(sims.provenance)}
     if isinstance(objective, PosteriorMean) and objective.linear:
-        regression = Regression.least_squares(model, sims.good.theta, sims.good.x)
-        y = jax.jit(jax.vmap(regression.data_chart.forward))(sims.good.x)
-        return _finished(model, regression, History.empty(), settings, sims.good.theta, y)
+        good = resident(sims.good)
+        regression = Regression.least_squares(model, good.theta, good.x)
+        y = jax.jit(jax.vmap(regression.data_chart.forward))(good.x)
+        return _finished(model, regression, History.empty(), settings, good.theta, y)
 
     training = default_training(model, objective) if training is None else training
-    pairs, held_out = sims.good.split(1.0 - training.validation_fraction)
+    whole, held_out = sims.good.split(1.0 - training.validation_fraction)
+    pairs, held_out = resident(whole), resident(held_out)
     regress = isinstance(objective, PosteriorMean)
     if family is None:
         family = Regression.default(key_networks, model) if regress else ExponentialFamily.default(key_networks, model)
     module = family.with_charts(model, pairs.theta, pairs.x)
     batches = _batches(objective, module, pairs, held_out)
+    streamed = isinstance(whole.x, StoredRows)
+    batch = min(training.batch_size, len(whole))
+    source = Blocks(whole, module.data_chart, objective, batches[0].theta, batch) if streamed else batches[0]
     module, history = train(
-        key_training, objective, module, *batches, training, checkpoint=checkpoint, progress=progress
+        key_training, objective, module, source, batches[1], training, checkpoint=checkpoint, progress=progress
     )
     settings |= {"training": asdict(training)}
     fitted = _finished(model, module, history, settings, pairs.theta, batches[0].y)
@@ -115,6 +124,9 @@ def _require_simulations(model: Model, sims: Simulations) -> None:
         )
     if sims.num_good < FEWEST:
         raise ValueError(f"{sims.num_good} good simulations are too few to fit anything: make thousands.")
+    biased = dependence_sentence(sims)
+    if biased is not None:
+        warnings.warn(biased, SimulationWarning, stacklevel=3)
 
 
 def _batches(
