@@ -2,8 +2,17 @@
 
 from importlib.metadata import version as _version
 
+from suffice import diagnostics as diagnostics
+from suffice import plot as plot
 from suffice import zoo as zoo
+from suffice.abc import Annealing as Annealing
+from suffice.abc import MarkovAbc as MarkovAbc
+from suffice.abc import PopulationAbc as PopulationAbc
+from suffice.abc import Rejection as Rejection
+from suffice.abc import SequentialAbc as SequentialAbc
 from suffice.charts import Chart as Chart
+from suffice.compare import Comparison as Comparison
+from suffice.compare import compare as compare
 from suffice.errors import ModelError as ModelError
 from suffice.errors import SamplingWarning as SamplingWarning
 from suffice.errors import SimulationWarning as SimulationWarning
@@ -21,6 +30,7 @@ from suffice.matching import ScoreMatching as ScoreMatching
 from suffice.matching import SlicedScoreMatching as SlicedScoreMatching
 from suffice.model import Model as Model
 from suffice.posterior import Posterior as Posterior
+from suffice.report import report as report
 from suffice.sampling import Direct as Direct
 from suffice.sampling import Exchange as Exchange
 from suffice.sampling import diagnose_inner as diagnose_inner
@@ -34,5 +44,7 @@ from suffice.simulation import Status as Status
 from suffice.simulation import check as check
 from suffice.simulation import simulate as simulate
 from suffice.storage import load as load
+from suffice.surrogates import RatioEstimation as RatioEstimation
+from suffice.surrogates import SyntheticLikelihood as SyntheticLikelihood
 
 __version__ = _version("suffice")

@@ -22,7 +22,8 @@ RINGS = [
     {"fitting"},
     {"sampling", "abc", "surrogates"},
     {"diagnostics"},
-    {"compare", "plot"},
+    {"compare"},
+    {"plot"},
     {"report"},
     {"cli", "__init__"},
 ]
