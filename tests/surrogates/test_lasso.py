@@ -71,7 +71,7 @@ def test_cross_validation_is_the_one_written_as_a_loop(data: tuple[np.ndarray, .
     best = int(np.argmin(path.losses))
     assert 0 < best < 11
     assert float(found.penalty) == float(path.penalties[best])
-    np.testing.assert_allclose(found.coefficients, oracle(features, labels, found.penalty).coef_[0], atol=1e-4)
+    np.testing.assert_allclose(found.coefficients, oracle(features, labels, float(found.penalty)).coef_[0], atol=1e-4)
     careful, _ = cross_validated_lasso(*arrays, **settings, rule="one-standard-error")
     within = path.losses <= path.losses[best] + path.errors[best]
     assert float(careful.penalty) == float(path.penalties[np.argmax(within)]) > float(found.penalty)

@@ -50,7 +50,7 @@ def test_metropolis_at_the_edge(edge: Likelihood, key: jax.Array) -> None:
     assert abs(post.sd[0] - sd) < 3 * measures.mcse_sd[0]
     assert measures.mcse_mean[0] < 0.05 * sd
     assert 0.1 < post.info["acceptance"].mean() < 0.4
-    assert post.info["simulations"] == PLAN.particles + 8 * (1 + PLAN.warmup + 3 * 1000)
+    assert post.info["simulations"] == PLAN.particles + 8 * (PLAN.warmup + 3 * 1000)
 
 
 def test_mixture_density_and_draws(key: jax.Array) -> None:

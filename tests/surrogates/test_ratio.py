@@ -58,12 +58,12 @@ def test_the_ratio_is_that_of_the_densities(estimator: RatioEstimator, share: fl
 
 
 def test_population_recovers_the_posterior() -> None:
-    method = RatioEstimation(MODEL, identity, simulations=500, particles=300, iterations=3, penalties=10)
+    method = RatioEstimation(MODEL, identity, simulations=500, particles=200, iterations=3, penalties=10)
     post = sf.sample(jax.random.key(0), method, OBSERVED, progress=False)
     mean, covariance = exact_posterior(OBSERVED[None])
     sd = np.sqrt(np.diag(covariance))
     assert (np.abs(post.mean - mean) < 0.35 * sd).all()
     np.testing.assert_allclose(post.sd, sd, rtol=0.3)
     assert post.info["method"] == "RatioEstimation"
-    assert post.info["simulations"] == 300 * 3 * 500
+    assert post.info["simulations"] == 200 * 3 * 500
     assert post.info["reference_simulations"] == 500

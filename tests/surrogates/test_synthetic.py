@@ -63,7 +63,7 @@ def test_population_recovers_the_exact_posterior(by_population: sf.Posterior) ->
 
 
 def test_metropolis_recovers_the_exact_posterior() -> None:
-    method = SyntheticLikelihood(MODEL, identity, simulations=200, sampler="metropolis", particles=200, warmup=200)
+    method = SyntheticLikelihood(MODEL, identity, 100, sampler="metropolis", particles=200, warmup=300, thin=6)
     post = sf.sample(jax.random.key(1), method, OBSERVED, num_draws=500, progress=False)
     mean, covariance = exact_posterior(OBSERVED[None])
     sd, measures = np.sqrt(np.diag(covariance)), post.convergence
@@ -76,7 +76,7 @@ def test_metropolis_recovers_the_exact_posterior() -> None:
 
 def test_iid_replicates_are_summed() -> None:
     rows = OBSERVED + np.array([[0.0, 0.0, 0.0], [0.4, -0.3, 0.2], [-0.2, 0.5, 0.1]])
-    method = SyntheticLikelihood(MODEL, identity, simulations=400, iterations=4)
+    method = SyntheticLikelihood(MODEL, identity, simulations=200, iterations=4)
     post = sf.sample(jax.random.key(2), method, rows, iid=True, progress=False)
     mean, covariance = exact_posterior(rows)
     sd = np.sqrt(np.diag(covariance))
@@ -176,7 +176,7 @@ def test_failed_simulations_are_left_out_and_counted() -> None:
         return jnp.where(jax.random.uniform(jax.random.fold_in(key, 1)) < 0.2, jnp.nan, x)
 
     model = sf.Model(MODEL.prior, simulator)
-    method = SyntheticLikelihood(model, identity, 100, particles=400, iterations=3)
+    method = SyntheticLikelihood(model, identity, 100, particles=300, iterations=3)
     post = sf.sample(jax.random.key(4), method, OBSERVED, progress=False)
     assert post.info["failed"] / post.info["simulations"] == pytest.approx(0.2, abs=0.01)
     mean, covariance = exact_posterior(OBSERVED[None])

@@ -54,8 +54,14 @@ class Likelihood(eqx.Module):
     def traced(self, keys: Key[Array, " n"], theta: Float[Array, "n p"], evidence: Float[Array, "n r s"]) -> Estimates:
         """The estimates at rows of θ, each with a key and evidence of its own; JAX code."""
         one = partial(_estimate, self.summaries, self.estimator, self.simulations)
-        group = None if self.group == 1 else self.group
-        return jax.lax.map(lambda row: one(*row), (keys, theta, evidence), batch_size=group)
+        num, group = len(theta), min(self.group, len(theta))
+        order = np.minimum(np.arange(-(-num // group) * group), num - 1).reshape(-1, group)
+        rows = (keys[order], theta[order], evidence[order])
+        if group == 1:
+            found = jax.lax.map(lambda row: one(*row), jax.tree.map(lambda part: part[:, 0], rows))
+        else:
+            found = jax.lax.map(lambda row: jax.vmap(one)(*row), rows)
+        return jax.tree.map(lambda part: part.reshape(-1)[:num], found)
 
     def on_host(
         self, keys: Key[Array, " n"], theta: Float[np.ndarray, "n p"], evidence: Float[np.ndarray, "n r s"]

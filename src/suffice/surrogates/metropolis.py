@@ -36,13 +36,13 @@ MEMORY = 0.8  # of what was known of the covariance, what is kept when a piece i
 class State(NamedTuple):
     """Where a chain is, its estimates there, and how it moves: the size of steps and moments of past positions."""
 
-    position: Float[Array, "*n p"]
-    log_prior: Float[Array, "*n"]
-    log_likelihood: Float[Array, "*n"]
-    log_size: Float[Array, "*n"]
-    number: Float[Array, "*n"]
-    mean: Float[Array, "*n p"]
-    scatter: Float[Array, "*n p p"]
+    position: Float[Array | np.ndarray, "*n p"]
+    log_prior: Float[Array | np.ndarray, "*n"]
+    log_likelihood: Float[Array | np.ndarray, "*n"]
+    log_size: Float[Array | np.ndarray, "*n"]
+    number: Float[Array | np.ndarray, "*n"]
+    mean: Float[Array | np.ndarray, "*n p"]
+    scatter: Float[Array | np.ndarray, "*n p p"]
 
 
 class Lanes(NamedTuple):
@@ -92,8 +92,8 @@ def run_metropolis(
             done += count
             saved.write({"steps": done}, moving, **kept)
             advance(count, "warm-up" if done < plan.warmup else "")
-    theta = np.asarray(jax.vmap(jax.vmap(walk.chart.inverse))(jnp.asarray(kept["position"])))
-    spent = likelihood.simulations * (plan.particles + run.num_chains * (1 + total))
+    theta = np.asarray(_parameters(walk.chart, kept["position"]))
+    spent = likelihood.simulations * (plan.particles + run.num_chains * total)
     common = {"simulations": spent, "seconds": time.monotonic() - began, "observations": len(evidence)}
     posteriors = []
     for i in range(len(evidence)):
@@ -166,13 +166,17 @@ class Walk(eqx.Module):
 def _begin(
     key: PRNGKeyArray, likelihood: Likelihood, evidence: Float[np.ndarray, "n r s"], plan: Plan, run: Request
 ) -> tuple[Walk, State, Int[np.ndarray, " n"]]:
-    """First states, drawn among points of the prior by their (flattened) likelihoods, with an estimate made anew."""
+    """First states, drawn among points of the prior by their (flattened) likelihoods.
+
+    Their own likelihood counts as 0, so that the first step leaves them: a point chosen for a high estimate would hold
+    its chain for long.
+    """
     model = likelihood.summaries.model
-    key_prior, key_points, key_choice, key_again = jax.random.split(key, 4)
+    key_prior, key_points, key_choice = jax.random.split(key, 3)
     theta = np.asarray(model.prior.sample(key_prior, (plan.particles,)))
     chart = model.parameter_chart(theta)
     walk = Walk(likelihood, model.prior, chart)
-    points = np.asarray(jax.vmap(chart.finite)(jnp.asarray(theta)))
+    points = np.asarray(_coordinates(chart, theta))
     failed, states = np.zeros(len(evidence), np.int64), []
     for i, data in enumerate(evidence):
         found = likelihood.at(jax.random.fold_in(key_points, i), theta, data)
@@ -183,16 +187,24 @@ def _begin(
             )
         weights = flattened(np.asarray(found.values, np.float64), min(10 * (walk.size + 1), plan.particles))
         chosen = pick(jax.random.fold_in(key_choice, i), weights, run.num_chains)
-        again = likelihood.at(jax.random.fold_in(key_again, i), theta[chosen], data)
-        states.append(_first(walk, points[chosen], again.values, points, np.exp(weights)))
-        failed[i] = found.failed.sum() + again.failed.sum()
-    return walk, jax.tree.map(lambda *parts: jnp.concatenate(parts), *states), failed
+        states.append(_first(walk, points[chosen], points, np.exp(weights)))
+        failed[i] = found.failed.sum()
+    return walk, jax.tree.map(lambda *parts: np.concatenate(parts), *states), failed
+
+
+@eqx.filter_jit
+def _coordinates(chart: Chart, theta: Array) -> Array:
+    return jax.vmap(chart.finite)(theta)
+
+
+@eqx.filter_jit
+def _parameters(chart: Chart, positions: Array) -> Array:
+    return jax.vmap(jax.vmap(chart.inverse))(positions)
 
 
 def _first(
     walk: Walk,
     positions: Float[np.ndarray, "n p"],
-    values: Float[np.ndarray, " n"],
     points: Float[np.ndarray, "m p"],
     weights: Float[np.ndarray, " m"],
 ) -> State:
@@ -200,16 +212,17 @@ def _first(
     (num, p), dtype = positions.shape, positions.dtype
     covariance = np.atleast_2d(np.cov(points, rowvar=False, aweights=weights))
     covariance += 1e-6 * np.diag(np.diag(covariance)) + 1e-12 * np.eye(p)
-    position = jnp.asarray(positions)
-    return State(
-        position,
-        jax.vmap(walk.log_prior)(position),
-        jnp.asarray(values, dtype),
-        jnp.full(num, np.log(2.38 / np.sqrt(p)), dtype),
-        jnp.full(num, BEGINNING, dtype),
-        jnp.broadcast_to(jnp.asarray(np.average(points, axis=0, weights=weights), dtype), (num, p)),
-        jnp.broadcast_to(jnp.asarray(BEGINNING * covariance, dtype), (num, p, p)),
+    mean = np.average(points, axis=0, weights=weights)
+    state = State(
+        position=positions,
+        log_prior=np.zeros(num),
+        log_likelihood=np.full(num, -np.inf),
+        log_size=np.full(num, np.log(2.38 / np.sqrt(p))),
+        number=np.full(num, BEGINNING),
+        mean=np.broadcast_to(mean, (num, p)),
+        scatter=np.broadcast_to(BEGINNING * covariance, (num, p, p)),
     )
+    return State(*(np.asarray(part, dtype) for part in state))
 
 
 def _advance_all(
@@ -260,7 +273,7 @@ def _host_steps(walk: Walk, lanes: Lanes, states: State, first: int, count: int,
     traces = []
     for index in range(first, first + count):
         keys, positions = _proposals(walk, lanes.keys, states, jnp.asarray(index))
-        theta = np.asarray(jax.vmap(walk.chart.inverse)(positions))
+        theta = np.asarray(_parameters(walk.chart, positions[None]))[0]
         found = walk.likelihood.on_host(keys[1], theta, np.asarray(lanes.evidence))
         found = Estimates(*(jnp.asarray(part) for part in found))
         states, made = _decisions(walk, keys[2], states, positions, found, jnp.asarray(index), jnp.asarray(warm))
@@ -277,7 +290,7 @@ def _learned(state: State, positions: Float[np.ndarray, "t n p"]) -> State:
     between = np.einsum("n,ni,nj->nij", before * count / number, moved, moved)
     scatter = MEMORY * np.asarray(state.scatter) + np.einsum("tni,tnj->nij", centred, centred) + between
     parts = (number, np.asarray(state.mean) + moved * (count / number)[:, None], scatter)
-    number, mean, scatter = (jnp.asarray(part, state.position.dtype) for part in parts)
+    number, mean, scatter = (np.asarray(part, state.position.dtype) for part in parts)
     return state._replace(number=number, mean=mean, scatter=scatter)
 
 
