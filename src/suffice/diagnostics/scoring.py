@@ -79,7 +79,7 @@ def kernel_bandwidth(key: PRNGKeyArray, source: Model | Simulations | ArrayLike,
         num: simulations; of given ones, the first that many.
     """
     sims = simulate(key, source, num) if isinstance(source, Model) else source
-    x = np.asarray(sims.good.x if isinstance(sims, Simulations) else sims)[:num]
+    x = np.asarray(sims.good.x[:num] if isinstance(sims, Simulations) else np.asarray(sims)[:num])
     if x.ndim not in (2, 3) or len(x) < 2:
         raise ValueError(f"The simulations have shape {x.shape}, but must be at least two rows of x, (T, K) or (T,).")
     return float(np.median([_median_distance(step) for step in _series(x)]))
