@@ -148,6 +148,16 @@ def test_correlated_draws_are_thinned() -> None:
     assert sbc(posteriors, np.zeros((25, 1))).num_draws == independent_draws(posteriors)
 
 
+def test_chains_that_hardly_move_are_told(sims: sf.Simulations, key: jax.Array) -> None:
+    """Three posteriors whose two chains sit in different places: few enough to be ranked with the others."""
+    posteriors = [sf.Posterior(one.draws.reshape(2, -1, 2), NAMES) for one in posteriors_of(Conjugate(), sims)]
+    apart = np.array([-5.0, 5.0])[:, None, None]
+    stuck = [sf.Posterior(one.draws + apart, NAMES) for one in posteriors[:3]]
+    found = judge(key, stuck + posteriors[3:], sims.theta)
+    assert found.doubtful == 3
+    assert "Of the 200 posteriors 3 are worth fewer than the 99 independent draws" in found.verdict
+
+
 def test_calibrate_in_one_call(key: jax.Array) -> None:
     found = calibrate(key, MODEL, Conjugate(scale=(0.4, 1.0)), 60, num_draws=110, num_chains=2)
     assert found.theta.shape == (60, 2)

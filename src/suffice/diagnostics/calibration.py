@@ -154,18 +154,18 @@ def coverage(
     )
 
 
-def independent_draws(posteriors: Sequence[Posterior]) -> int:
+def independent_draws(posteriors: Sequence[Posterior], sizes: Float[np.ndarray, " n"] | None = None) -> int:
     """How many nearly independent draws all but a few of these posteriors have, at most 99; one less than a ten.
 
     Half of the draws at most, so that as many are left to judge the posterior's shape by.
     """
-    sizes = _effective_sizes(posteriors)
+    sizes = effective_sizes(posteriors) if sizes is None else sizes
     least = int(np.nanquantile(sizes, STRAGGLERS)) if np.any(np.isfinite(sizes)) else FEWEST
     most = min(len(posterior.flat) for posterior in posteriors) // 2
     return max(FEWEST, min(INDEPENDENT, 10 * ((min(least, most) + 1) // 10) - 1))
 
 
-def _effective_sizes(posteriors: Sequence[Posterior]) -> Float[np.ndarray, " n"]:
+def effective_sizes(posteriors: Sequence[Posterior]) -> Float[np.ndarray, " n"]:
     """The effective number of draws of each posterior in its worst parameter."""
     shapes = {posterior.draws.shape for posterior in posteriors}
     if len(shapes) > 1 or any(posterior.weights is not None for posterior in posteriors):

@@ -9,7 +9,15 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 from scipy import stats
 
-from suffice.diagnostics.calibration import Coverage, coverage, distance_ranks, independent_draws, sbc, tarp
+from suffice.diagnostics.calibration import (
+    Coverage,
+    coverage,
+    distance_ranks,
+    effective_sizes,
+    independent_draws,
+    sbc,
+    tarp,
+)
 from suffice.diagnostics.ranks import Ranks
 from suffice.errors import SamplingWarning
 from suffice.model import Model
@@ -34,7 +42,7 @@ class Calibration:
         coverage: how often credible regions hold the truth.
         contraction: the share of the variance of each parameter that the data take away, Var E[θ|x] of the sum of it
             and E Var[θ|x]; 0 for posteriors that are the prior, which are calibrated but useless.
-        doubtful: how many of the posteriors `sample` would have warned of.
+        doubtful: how many of the posteriors are worth fewer draws than their truths were ranked among.
         level: the probability that `verdict` finds a fault where there is none, at most.
     """
 
@@ -102,7 +110,10 @@ class Calibration:
         if idle and not self.faults:
             words += f" But the data tell little of {', '.join(idle)}: its posterior is nearly the prior."
         if self.doubtful:
-            words += f" Of the {len(self.theta)} posteriors {self.doubtful} have doubts of their own (see `sample`)."
+            words += (
+                f" Of the {len(self.theta)} posteriors {self.doubtful} are worth fewer than the {self.sbc.num_draws} "
+                "independent draws that ranks need: run longer chains."
+            )
         return words
 
 
@@ -123,7 +134,8 @@ def calibrate(
         key: decides the simulations, the draws and the reference points.
         model: prior and simulator.
         method: what is checked, such as `Direct(fit)`.
-        num: simulated data sets. With 200, a posterior that is too narrow by a quarter is found nearly always.
+        num: simulated data sets. With 200, and two parameters, a spread of 0.75 of the right one is found nine times
+            in ten, one of 0.85 one time in four.
         num_draws: draws of each chain.
         num_chains: chains for each data set.
         level: the probability of a false alarm, over all tests together.
@@ -149,7 +161,8 @@ def judge(
 ) -> Calibration:
     """All tests of posteriors at hand, of data simulated at θ from the prior; as `calibrate`."""
     truth = np.asarray(theta, np.float64)
-    number = independent_draws(posteriors)
+    sizes = effective_sizes(posteriors)
+    number = independent_draws(posteriors, sizes)
     within = np.mean([posterior.sd**2 for posterior in posteriors], axis=0)
     between = np.var([posterior.mean for posterior in posteriors], axis=0)
     return Calibration(
@@ -159,6 +172,6 @@ def judge(
         tarp(key, posteriors, truth, num_draws=number, level=level),
         coverage(posteriors, truth, error=level),
         between / np.maximum(within + between, 1e-300),
-        sum(bool(posterior.info.get("doubts")) for posterior in posteriors),
+        int(np.sum(~(sizes >= number))),
         level,
     )
