@@ -1,5 +1,7 @@
 """The lasso against scikit-learn's at the same penalties, and against ratios of densities that are known."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,7 +57,7 @@ def test_rows_that_do_not_count_change_nothing(data: tuple[np.ndarray, ...]) -> 
 @pytest.mark.usefixtures("float64")
 def test_cross_validation_is_the_one_written_as_a_loop(data: tuple[np.ndarray, ...]) -> None:
     features, labels, folds = data
-    settings = {"num_folds": FOLDS, "num_penalties": 12}
+    settings: dict[str, Any] = {"num_folds": FOLDS, "num_penalties": 12}
     arrays = (jnp.asarray(features), jnp.asarray(labels), jnp.ones(600, bool), jnp.asarray(folds))
     found, path = cross_validated_lasso(*arrays, **settings)
     gradient = np.abs(features.T @ (labels - labels.mean())) / 600

@@ -17,7 +17,7 @@ import suffice as sf
 from suffice.surrogates import RatioEstimation, SyntheticLikelihood
 from suffice.surrogates.synthetic import GaussianEstimator
 
-from .gaussian_models import exact_posterior, identity, linear_model
+from .gaussian_models import DESIGN, NOISE, exact_posterior, identity, linear_model
 
 OBSERVED = np.array([1.0, 0.2, 1.5])
 MODEL = linear_model()
@@ -168,6 +168,20 @@ def test_statistics_in_numpy_and_a_killed_run(sampler: Any, tmp_path: Path) -> N
     resumed = draw(wrapped, tmp_path / "run.npz")
     np.testing.assert_array_equal(resumed.draws, on_host.draws)
     assert len(calls) - before < made
+
+
+def outside(theta: dict[str, float], rng: np.random.Generator) -> np.ndarray:
+    return DESIGN @ [theta["theta1"], theta["theta2"]] + NOISE @ rng.normal(size=3)
+
+
+def test_a_simulator_in_processes_of_its_own() -> None:
+    model = sf.Model.external(MODEL.prior, outside, data_shape=(3,))
+    method = SyntheticLikelihood(model, identity, 10, particles=100, iterations=1, executor=1)
+    with pytest.warns(sf.SamplingWarning, match="too few effective draws"):
+        post = sf.sample(jax.random.key(5), method, OBSERVED, progress=False)
+    mean, covariance = exact_posterior(OBSERVED[None])
+    assert (np.abs(post.mean - mean) < 1.5 * np.sqrt(np.diag(covariance))).all()
+    assert (post.info["simulations"], post.info["failed"]) == (1000, 0)
 
 
 def test_failed_simulations_are_left_out_and_counted() -> None:

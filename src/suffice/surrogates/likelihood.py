@@ -74,7 +74,7 @@ class Likelihood(eqx.Module):
             rows, good = self.summaries.simulated(keys[start], np.repeat(theta[part], self.simulations, axis=0))
             shape = (-1, self.simulations)
             rows, good = rows.reshape(*shape, rows.shape[1]), good.reshape(shape)
-            values = _log_likelihoods(self.estimator, rows, good, jnp.asarray(evidence[part]))
+            values = _log_likelihoods(self.estimator, *map(jnp.asarray, (rows, good, evidence[part])))
             parts.append(Estimates(np.asarray(values), np.sum(~good, axis=1)))
         return Estimates(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
@@ -99,7 +99,8 @@ class Likelihood(eqx.Module):
 
         def estimate(part: Int[np.ndarray, " piece"]) -> Estimates:
             with jax.enable_x64(double):
-                found = _traced(self, key, part.astype(np.uint32), theta[part], evidence)
+                arrays = map(jnp.asarray, (part.astype(np.uint32), theta[part], evidence))
+                found = _traced(self, key, *arrays)
                 values = Estimates(*(np.asarray(values) for values in found))
             done(size)
             return values

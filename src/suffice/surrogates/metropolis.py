@@ -92,7 +92,7 @@ def run_metropolis(
             done += count
             saved.write({"steps": done}, moving, **kept)
             advance(count, "warm-up" if done < plan.warmup else "")
-    theta = np.asarray(_parameters(walk.chart, kept["position"]))
+    theta = np.asarray(_parameters(walk.chart, jnp.asarray(kept["position"])))
     spent = likelihood.simulations * (plan.particles + run.num_chains * total)
     common = {"simulations": spent, "seconds": time.monotonic() - began, "observations": len(evidence)}
     posteriors = []
@@ -157,7 +157,7 @@ class Walk(eqx.Module):
         warm: Float[Array, ""],
     ) -> tuple[State, Trace]:
         """The states after a step; in warm-up (`warm` 1, otherwise 0) with another size."""
-        states, probability = jax.vmap(self.decide)(keys, states, positions, found.values)
+        states, probability = jax.vmap(self.decide)(keys, states, positions, jnp.asarray(found.values))
         rate = warm * 2.0 * (1.0 + index) ** -0.6
         states = states._replace(log_size=states.log_size + rate * (probability - TARGET))
         return states, Trace(states.position, probability, found.failed)
@@ -176,7 +176,7 @@ def _begin(
     theta = np.asarray(model.prior.sample(key_prior, (plan.particles,)))
     chart = model.parameter_chart(theta)
     walk = Walk(likelihood, model.prior, chart)
-    points = np.asarray(_coordinates(chart, theta))
+    points = np.asarray(_coordinates(chart, jnp.asarray(theta)))
     failed, states = np.zeros(len(evidence), np.int64), []
     for i, data in enumerate(evidence):
         found = likelihood.at(jax.random.fold_in(key_points, i), theta, data)
@@ -239,7 +239,7 @@ def _advance_all(
             else:
                 state, trace = _host_steps(walk, lanes, state, first, count, float(warm))
             trace = Trace(*(np.asarray(part)[:count] for part in trace))
-            return (_learned(state, trace.position) if warm else state), trace
+            return (_learned(state, np.asarray(trace.position)) if warm else state), trace
 
     if first == 0:
         return [advance(*group) for group in zip(parts, states, strict=True)]

@@ -158,7 +158,7 @@ def pick(key: PRNGKeyArray, log_weights: Float[np.ndarray, " n"], num: int) -> I
 def inside_prior(model: Model, theta: Float[Array | np.ndarray, "n p"]) -> Bool[np.ndarray, " n"]:
     """Whether rows of θ lie inside the support of the prior."""
     chart = Chart.unscaled(model.prior.support, (model.num_parameters,))
-    return np.asarray(_inside(chart, jnp.asarray(theta))).reshape(len(theta), -1).all(axis=1)
+    return np.all(np.asarray(_inside(chart, jnp.asarray(theta))).reshape(len(theta), -1), axis=1)
 
 
 @eqx.filter_jit
