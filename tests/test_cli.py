@@ -1,41 +1,187 @@
 """The command, as a user calls it."""
 
-from typer.testing import CliRunner
+import json
+from pathlib import Path
 
-import suffice
-from suffice.cli import MODELS, app
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+import suffice as sf
+from suffice.cli import app
+from suffice.cli.data import observed_in
+from suffice.cli.models import MODELS, model_of
 
 runner = CliRunner()
 
 
-def test_demo() -> None:
-    result = runner.invoke(app, ["demo", "--num", "500"])
-    assert result.exit_code == 0, result.output
-    assert "The model is ready." in result.output
-    assert "Simulated 500 pairs" in result.output
-    assert "exact mean" in result.output
-    assert "4,000 draws by NUTS" in result.output
-    assert "demo" in runner.invoke(app, ["--help"]).output
+def call(*arguments: object, code: int = 0) -> Result:
+    result = runner.invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
 
 
-def test_the_same_seed_gives_the_same_demo() -> None:
-    outputs = [runner.invoke(app, ["demo", "--num", "500", "--seed", "4"]).output for _ in range(2)]
-    timed = ("Simulated", "Fitted", "take about")
-    first, second = ([line for line in out.splitlines() if not any(t in line for t in timed)] for out in outputs)
-    assert first == second
+def refused(*arguments: object) -> str:
+    """What a refused command says: a sentence, no traceback, exit code 2."""
+    result = call(*arguments, code=2)
+    assert "Traceback" not in result.output
+    return " ".join(result.output.split())
 
 
-def test_models() -> None:
-    result = runner.invoke(app, ["models"])
-    assert all(name in result.output for name in MODELS)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of all stages, small."""
+    folder = tmp_path_factory.mktemp("run")
+    call("simulate", "gamma", "--num", 600, "--run", folder, "--quiet")
+    call("fit", "gamma", "--run", folder, "--epochs", 4, "--quiet")
+    np.save(folder / "data.npy", np.asarray(sf.simulate(jax.random.key(9), sf.zoo.gamma(), 1).x[0]))
+    call("sample", "gamma", folder / "data.npy", "--run", folder, "--draws", 120, "--quiet")
+    return folder
 
 
-def test_check() -> None:
-    assert runner.invoke(app, ["check", "gaussian"]).exit_code == 0
-    missing = runner.invoke(app, ["check", "nothing"])
-    assert missing.exit_code == 2
-    assert "There is no model 'nothing'" in missing.output
+def test_a_run_leaves_its_settings_and_results(run: Path) -> None:
+    settings = json.loads((run / "settings.json").read_text())
+    assert settings["sample"]["method"] == "direct"
+    assert settings["fit"]["versions"]["suffice"] == sf.__version__
+    assert len(sf.load(run / "simulations")) == 600
+    assert sf.load(run / "fit.npz").history.epochs == 4
+    posterior = sf.load(run / "posterior.npz")
+    assert posterior.draws.shape == (4, 120, 2)
+    np.testing.assert_array_equal(posterior.info["observed"], np.load(run / "data.npy"))
 
 
-def test_version() -> None:
-    assert runner.invoke(app, ["--version"]).output.strip() == suffice.__version__
+def test_the_same_seed_gives_the_same_numbers(run: Path, tmp_path: Path) -> None:
+    call("simulate", "gamma", "--num", 600, "--run", tmp_path, "--quiet")
+    call("fit", "gamma", "--run", tmp_path, "--epochs", 4, "--quiet")
+    call("sample", "gamma", run / "data.npy", "--run", tmp_path, "--draws", 120, "--quiet")
+    np.testing.assert_array_equal(sf.load(tmp_path / "posterior.npz").draws, sf.load(run / "posterior.npz").draws)
+
+
+def test_a_stage_is_done_again_only_if_told_and_only_alike(run: Path) -> None:
+    assert "already has the stage 'fit'" in refused("fit", "gamma", "--run", run, "--epochs", 4)
+    assert "epochs: 4 → 5" in refused("fit", "gamma", "--run", run, "--epochs", 5, "--resume")
+    before = (run / "fit.npz").stat().st_mtime_ns
+    assert "Fitted in" in call("fit", "gamma", "--run", run, "--epochs", 4, "--resume").output
+    assert (run / "fit.npz").stat().st_mtime_ns == before
+
+
+def test_scripts_get_one_json_object(run: Path) -> None:
+    told = json.loads(
+        call("sample", "gamma", run / "data.npy", "--run", run, "--draws", 120, "--resume", "--json").stdout
+    )
+    np.testing.assert_allclose(told["posteriors"][0]["mean"], sf.load(run / "posterior.npz").mean)
+    failed = runner.invoke(app, ["fit", "gamma", "--run", str(run), "--json"])
+    assert failed.exit_code == 2
+    assert "already has the stage" in json.loads(failed.stdout)["error"]
+    assert json.loads(call("models", "--json").stdout)["gamma"]["shape"] == [10]
+
+
+def test_shards_are_merged(tmp_path: Path) -> None:
+    for i in (1, 2):
+        call("simulate", "gaussian", "--num", 300, "--shard", f"{i}/2", "--run", tmp_path, "--quiet")
+    call("merge", tmp_path / "shard-1-of-2", tmp_path / "shard-2-of-2", "--run", tmp_path, "--quiet")
+    call("simulate", "gaussian", "--num", 300, "--run", tmp_path / "whole", "--quiet")
+    whole = sf.load(tmp_path / "whole" / "simulations")
+    np.testing.assert_array_equal(sf.load(tmp_path / "simulations").theta, whole.theta)
+    assert "must be i/n" in refused("simulate", "gaussian", "--shard", "3", "--run", tmp_path)
+
+
+def test_a_report_is_written(run: Path) -> None:
+    result = call("report", "gamma", "--run", run, "--calibration", 0)
+    assert "report.html" in result.output
+    page = (run / "report.html").read_text()
+    assert "Not looked at" in page
+    assert "Predictive check" in page
+
+
+def test_methods_are_compared(run: Path) -> None:
+    result = call("compare", "gamma", "--run", run, "--observations", 2, "--methods", "direct", "--json")
+    assert json.loads(result.stdout)["direct"]["training simulations"] == 600
+    assert (run / "comparison.png").exists()
+    assert "There is no method 'magic'" in refused("compare", "gamma", "--run", run, "--methods", "magic")
+
+
+def test_models_and_check() -> None:
+    assert all(name in call("models").output for name in MODELS)
+    assert "The model is ready." in call("check", "gaussian").output
+    assert "There is no model 'nothing'" in refused("check", "nothing")
+    assert call("--version").output.strip() == sf.__version__
+
+
+USER_FILE = """
+import jax, jax.numpy as jnp, numpyro.distributions as dist, suffice as sf
+prior = dist.Uniform(jnp.zeros(2), jnp.ones(2)).to_event(1)
+model = sf.Model(prior, lambda key, theta: theta[0] + theta[1] * jax.random.normal(key, (5,)), names=("a", "b"))
+def make():
+    return model
+number = 3
+"""
+
+
+def test_models_of_a_users_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(USER_FILE)
+    assert model_of(f"{file}:model").names == ("a", "b")
+    assert model_of(f"{file}:make").data_shape == (5,)
+    assert "has no name 'modle'. It has the models model." in refused("check", f"{file}:modle")
+    assert "number in" in refused("check", f"{file}:number")
+    assert "There is no file" in refused("fit", f"{tmp_path}/other.py:model")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("broken = unknown_name", "line 8: NameError: name 'unknown_name' is not defined"),
+        ("sf.Model(prior, lambda key, theta: jnp.zeros(()))", "x must be a vector"),
+        ("sf.Model(prior, lambda key, theta: jnp.zeros(3), names=('a',))", "give 2 different names"),
+    ],
+)
+def test_a_mistake_in_a_users_file_is_a_sentence(line: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(USER_FILE + line + "\n")
+    assert words in refused("fit", f"{file}:model", "--run", tmp_path)
+
+
+def test_nan_from_a_users_simulator_is_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(USER_FILE.replace("theta[0] +", "jnp.nan * theta[0] +"))
+    assert "finite" in refused("simulate", f"{file}:model", "--num", 200, "--run", tmp_path)
+
+
+def test_data_is_read_from_csv_npy_and_parquet(tmp_path: Path) -> None:
+    gamma, values = sf.zoo.gamma(), np.arange(1.0, 11.0)
+    np.savetxt(tmp_path / "column.csv", values)
+    np.savetxt(tmp_path / "row.csv", values[None], delimiter=",")
+    pd.DataFrame({"x": values}).to_csv(tmp_path / "named.csv", index=False)
+    pd.DataFrame({"x": values}).to_parquet(tmp_path / "x.parquet")
+    for name in ("column.csv", "row.csv", "named.csv", "x.parquet"):
+        np.testing.assert_array_equal(observed_in(tmp_path / name, gamma, many=False), values)
+    np.save(tmp_path / "rows.npy", np.stack([values, values + 1]))
+    assert observed_in(tmp_path / "rows.npy", gamma, many=True).shape == (2, 10)
+
+
+def test_bad_data_is_refused_in_a_sentence(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "words.csv").write_text("1,2\n3,four\n")
+    np.save(tmp_path / "short.npy", np.ones(9))
+    np.save(tmp_path / "nan.npy", np.full(10, np.nan))
+    np.save(tmp_path / "negative.npy", -np.ones(10))
+    for name, words in {
+        "none.csv": "There is no file",
+        "words.csv": "not a number",
+        "short.npy": "one x of this model has shape (10,)",
+        "nan.npy": "is nan",
+        "negative.npy": "support",
+    }.items():
+        assert words in refused("sample", "gamma", tmp_path / name, "--run", run, "--resume")
+    assert "There is no method" in refused("sample", "gamma", run / "data.npy", "--run", run, "--method", "magic")
+
+
+def test_demo(tmp_path: Path) -> None:
+    output = call("demo", "--num", 500, "--folder", tmp_path).output
+    assert "The model is ready." in output
+    assert "Simulated 500 pairs" in output
+    assert "Exchange" in output
+    assert "What was found." in output
+    assert (tmp_path / "report.html").exists()
