@@ -12,6 +12,8 @@ import pytest
 CACHE = Path(__file__).parent.parent / ".cache" / "jax" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+# Most tests compile much and run little, so programs are not optimised; tests that run long ask for `optimised`.
+jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture
@@ -23,6 +25,14 @@ def key() -> jax.Array:
 def float64() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(scope="module")
+def optimised() -> Iterator[None]:
+    """Programs as users run them: slower to compile, faster to run."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture

@@ -37,10 +37,9 @@ class MaximumLikelihood:
 def maximum_likelihood(method: Direct, observed: ArrayLike, *, iid: bool = False) -> MaximumLikelihood:
     """The maximum-likelihood estimate, sought from several draws of the prior."""
     target, evidence = _prepared(method, observed, iid=iid)
-    positions, values = _climb(target, evidence, _starts(target), None, None)
+    positions, values = _climb(target, evidence, _starts(target), *_nothing_held(method))
     best = int(np.nanargmin(values))
-    theta = target.chart.inverse(positions[best])
-    information = -jax.hessian(lambda theta: target.log_likelihood(theta, evidence))(theta)
+    theta, information = _information(target, evidence, positions[best])
     variances, axes = np.linalg.eigh(np.asarray(information, np.float64))
     inverse = (axes / variances) @ axes.T if np.all(variances > 0) else np.full_like(axes, np.nan)
     return MaximumLikelihood(method.fit.names, np.asarray(theta), np.sqrt(np.diag(inverse)), -float(values[best]))
@@ -56,12 +55,13 @@ def profile(
     target, evidence = _prepared(method, observed, iid=iid)
     if not is_product(target.chart.support):
         raise ValueError("A profile needs parameters that vary freely of each other.")
-    starts, index = _starts(target), names.index(name)
-    found = [
-        float(np.nanmin(_climb(target, evidence, starts, jnp.asarray(index), jnp.asarray(value, starts.dtype))[1]))
-        for value in np.asarray(values)
-    ]
-    return -np.array(found) + float(np.nanmin(_climb(target, evidence, starts, None, None)[1]))
+    starts, (nothing, _) = _starts(target), _nothing_held(method)
+    held = nothing.at[names.index(name)].set(True)
+
+    def highest(held: Array, value: float) -> float:
+        return -float(np.nanmin(_climb(target, evidence, starts, held, jnp.asarray(value, starts.dtype))[1]))
+
+    return np.array([highest(held, value) for value in np.asarray(values)]) - highest(nothing, 0.0)
 
 
 def _prepared(method: Direct, observed: ArrayLike, *, iid: bool) -> tuple[Target, Array]:
@@ -73,15 +73,23 @@ def _starts(target: Target) -> Float[Array, "starts p"]:
     return jax.vmap(target.chart.finite)(target.prior.sample(jax.random.key(0), (STARTS,)))
 
 
+def _nothing_held(method: Direct) -> tuple[Array, Array]:
+    return jnp.zeros(len(method.fit.names), bool), jnp.zeros(())
+
+
 @eqx.filter_jit
-def _climb(
-    target: Target, evidence: Array, starts: Array, index: Array | None, value: Array | None
-) -> tuple[Array, Array]:
-    """Where BFGS leads from each start, and minus the log-likelihood there; one parameter held if `index` says so."""
+def _information(target: Target, evidence: Array, position: Array) -> tuple[Array, Array]:
+    """θ at this position of its chart, and minus the second derivatives of the log-likelihood there."""
+    theta = target.chart.inverse(position)
+    return theta, -jax.hessian(lambda theta: target.log_likelihood(theta, evidence))(theta)
+
+
+@eqx.filter_jit
+def _climb(target: Target, evidence: Array, starts: Array, held: Array, value: Array) -> tuple[Array, Array]:
+    """Where BFGS leads from each start, and minus the log-likelihood there; parameters `held` are kept at `value`."""
 
     def loss(position: Array) -> Array:
-        theta = target.chart.inverse(position)
-        theta = theta if index is None else theta.at[index].set(value)
+        theta = jnp.where(held, value, target.chart.inverse(position))
         edge = 1e-4 * jnp.sum(position**2)  # keeps an estimate at the edge from running away in its chart
         return edge - target.log_likelihood(theta, evidence)
 

@@ -1,0 +1,98 @@
+"""The folder of a run: what was asked for, with which seed and versions, and everything that came of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from suffice import storage
+from suffice.errors import StorageError
+
+STAGES = ("simulate", "fit", "sample", "check", "calibrate")  # each has a key of its own
+SETTINGS = "settings.json"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder of results.
+
+    Attributes:
+        path: where it is.
+        resume: whether what is there may be gone on with.
+    """
+
+    path: Path
+    resume: bool = False
+
+    @property
+    def simulations(self) -> Path:
+        """The store of simulations."""
+        return self.path / "simulations"
+
+    @property
+    def fit(self) -> Path:
+        """The fit."""
+        return self.path / "fit.npz"
+
+    @property
+    def posterior(self) -> Path:
+        """The posterior of one observation."""
+        return self.path / "posterior.npz"
+
+    @property
+    def report(self) -> Path:
+        """The report."""
+        return self.path / "report.html"
+
+    def checkpoint(self, stage: str) -> Path:
+        """From which a killed stage goes on; removed when it is done."""
+        return self.path / f"{stage}.checkpoint.npz"
+
+    def settings(self) -> dict[str, Any]:
+        """What each stage was asked for."""
+        path = self.path / SETTINGS
+        if not path.exists():
+            return {}
+        try:
+            return json.loads(path.read_text())
+        except json.JSONDecodeError as error:
+            raise StorageError(f"{path} is damaged ({error}). Take another folder.") from error
+
+    def begin(self, stage: str, asked: Mapping[str, Any], result: Path) -> bool:
+        """Write down what a stage is asked for; whether its result is already there.
+
+        A stage that has begun before is gone on with only if told to, and only with the same settings.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        known = self.settings()
+        if stage in known:
+            if not self.resume:
+                raise StorageError(
+                    f"{self.path} already has the stage {stage!r} of a run. Give --resume to go on with it, or another "
+                    "folder to begin anew."
+                )
+            before = {name: value for name, value in known[stage].items() if name != "versions"}
+            changed = [name for name in {*before, *asked} if before.get(name) != asked.get(name)]
+            if changed:
+                words = ", ".join(f"{name}: {before.get(name)!r} → {asked.get(name)!r}" for name in sorted(changed))
+                raise StorageError(f"{self.path} was begun with other settings ({words}). Take another folder.")
+        versions = {name: version(name) for name in ("suffice", "jax", "numpyro")}
+        with storage.atomic(self.path / SETTINGS) as file:
+            file.write(json.dumps(known | {stage: {**asked, "versions": versions}}, indent=1).encode())
+        return stage in known and result.exists() and not self.checkpoint(stage).exists()
+
+    def need(self, path: Path, command: str) -> Path:
+        """`path`, or an error that says which command makes it."""
+        if not path.exists():
+            raise StorageError(f"{self.path} has no {path.name} yet: run `suffice {command}` first.")
+        return path
+
+
+def stage_key(seed: int, stage: str) -> PRNGKeyArray:
+    """The key of a stage: a function of the seed and the stage's name alone."""
+    return jax.random.fold_in(jax.random.key(seed), STAGES.index(stage))

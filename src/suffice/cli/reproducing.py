@@ -1,0 +1,70 @@
+"""The command `reproduce`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from suffice.cli.application import AsJson, Quiet, Seed, Voice, app, speaking
+from suffice.experiments import ITEMS, SCALES, write_page
+from suffice.experiments import reproduce as make
+from suffice.experiments.scales import Scale
+
+
+@app.command()
+def reproduce(
+    items: Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="Items of `--list`.")] = None,
+    scale: Annotated[str, typer.Option(help=f"How much is computed: {', '.join(SCALES)}.")] = "smoke",
+    show: Annotated[bool, typer.Option("--list", help="Show all items with what they cost, and stop.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Make all items.")] = False,
+    out: Annotated[Path, typer.Option(help="The folder that tables and pictures go to.")] = Path("runs/reproduced"),
+    cache: Annotated[Path, typer.Option(help="The folder of shared pieces.")] = Path(".cache/experiments"),
+    write: Annotated[
+        Path | None, typer.Option(help="A markdown page to write of all that was made so far, at any scale.")
+    ] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make tables and figures of the paper anew: simulations, fits and posteriors are cached and shared.
+
+    For example: `suffice reproduce mcc-sm --scale quick`
+    """
+    with speaking(quiet=quiet, as_json=as_json) as voice:
+        if show:
+            _list(voice)
+            return
+        chosen, size = _chosen(items or [], everything=everything, page=write is not None), _scale(scale)
+        for name in chosen:
+            voice.say(f"{name}: {ITEMS[name].title} …")
+            made = make(name, size, out=out, cache=cache, seed=seed, progress=voice.progress)
+            voice.say(f"  {made.seconds:.0f} s, {made.simulations:,} simulations; {made.files[0]}")
+            voice.note(**{name: {"files": made.files, "seconds": made.seconds, "simulations": made.simulations}})
+        if write is not None:
+            write_page(write, out)
+            voice.say(f"Written: {write}")
+
+
+def _chosen(items: list[str], *, everything: bool, page: bool) -> list[str]:
+    unknown = [name for name in items if name not in ITEMS]
+    if unknown:
+        raise ValueError(f"There is no item {', '.join(map(repr, unknown))}: there are {', '.join(ITEMS)}.")
+    if not items and not everything and not page:
+        raise ValueError("No item was named. Give one or more of `suffice reproduce --list`, or --all.")
+    return list(ITEMS) if everything else items
+
+
+def _scale(name: str) -> Scale:
+    if name not in SCALES:
+        raise ValueError(f"There is no scale {name!r}: there are {', '.join(SCALES)}.")
+    return SCALES[name]
+
+
+def _list(voice: Voice) -> None:
+    table = Table("item", "in the paper", "what it shows", *(f"{name}" for name in SCALES))
+    for name, item in ITEMS.items():
+        table.add_row(name, item.place, item.title, *item.cost)
+        facts = {"place": item.place, "labels": item.labels, "title": item.title, "kind": item.kind}
+        voice.note(**{name: facts | {"cost": dict(zip(SCALES, item.cost, strict=True))}})
+    voice.say(table)
