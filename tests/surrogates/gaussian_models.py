@@ -44,7 +44,7 @@ def edge_model() -> sf.Model:
 class Noiseless(eqx.Module):
     """A likelihood known exactly where x is θ: N(evidence; θ, sd²)."""
 
-    sd: float
+    sd: jax.Array
 
     def log_likelihood(self, rows: jax.Array, good: jax.Array, evidence: jax.Array) -> jax.Array:
         return -0.5 * jnp.sum(((evidence - jnp.mean(rows)) / self.sd) ** 2)

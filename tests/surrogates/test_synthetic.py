@@ -46,14 +46,18 @@ def test_too_few_good_rows_have_no_likelihood() -> None:
     assert np.isneginf(GaussianEstimator(True).log_likelihood(rows, good, jnp.ones((1, 3))))
 
 
+ROWS = OBSERVED + np.array([[0.0, 0.0, 0.0], [0.4, -0.3, 0.2], [-0.2, 0.5, 0.1]])
+
+
 @pytest.fixture(scope="module")
 def by_population() -> sf.Posterior:
+    """Given three iid replicates."""
     method = SyntheticLikelihood(MODEL, identity, simulations=200, iterations=4)
-    return sf.sample(jax.random.key(0), method, OBSERVED, progress=False)
+    return sf.sample(jax.random.key(0), method, ROWS, iid=True, progress=False)
 
 
-def test_population_recovers_the_exact_posterior(by_population: sf.Posterior) -> None:
-    mean, covariance = exact_posterior(OBSERVED[None])
+def test_population_recovers_the_exact_posterior_of_iid_replicates(by_population: sf.Posterior) -> None:
+    mean, covariance = exact_posterior(ROWS)
     sd, measures = np.sqrt(np.diag(covariance)), by_population.convergence
     assert by_population.draws.shape == (1, 1000, 2)
     assert (measures.ess_bulk > 300).all()
@@ -74,16 +78,6 @@ def test_metropolis_recovers_the_exact_posterior() -> None:
     assert {"simulations", "seconds", "method", "failed", "acceptance"} <= set(post.info)
 
 
-def test_iid_replicates_are_summed() -> None:
-    rows = OBSERVED + np.array([[0.0, 0.0, 0.0], [0.4, -0.3, 0.2], [-0.2, 0.5, 0.1]])
-    method = SyntheticLikelihood(MODEL, identity, simulations=200, iterations=4)
-    post = sf.sample(jax.random.key(2), method, rows, iid=True, progress=False)
-    mean, covariance = exact_posterior(rows)
-    sd = np.sqrt(np.diag(covariance))
-    assert (np.abs(post.mean - mean) < 3.5 * post.convergence.mcse_mean + 0.03 * sd).all()
-    np.testing.assert_allclose(post.sd, sd, rtol=0.12)
-
-
 def test_info_and_history(by_population: sf.Posterior, tmp_path: Path) -> None:
     info = by_population.info
     assert (info["method"], info["simulations"], info["failed"]) == ("SyntheticLikelihood", 800_000, 0)
@@ -96,12 +90,13 @@ def test_info_and_history(by_population: sf.Posterior, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.info["history_theta"], info["history_theta"])
 
 
-def test_same_key_same_draws_new_observation_no_new_program() -> None:
+def test_same_key_same_draws_new_observation_no_new_program_failures_counted() -> None:
     traces = []
 
     def simulator(key: jax.Array, theta: jax.Array) -> jax.Array:
         traces.append(1)
-        return theta + jax.random.normal(key, (2,))
+        failed = jax.random.uniform(jax.random.fold_in(key, 1)) < 0.2
+        return jnp.where(failed, jnp.nan, theta + jax.random.normal(key, (2,)))
 
     model = sf.Model(dist.Normal(0.0, 1.0).expand([2]).to_event(1), simulator)
     settings: list[dict[str, Any]] = [{}, {"sampler": "metropolis"}]
@@ -110,7 +105,10 @@ def test_same_key_same_draws_new_observation_no_new_program() -> None:
 
         def draws(seed: int, x: np.ndarray, method: SyntheticLikelihood = method) -> np.ndarray:
             with pytest.warns(sf.SamplingWarning):
-                return sf.sample(jax.random.key(seed), method, x, num_draws=20, num_chains=2, progress=False).draws
+                post = sf.sample(jax.random.key(seed), method, x, num_draws=20, num_chains=2, progress=False)
+            assert post.info["failed"] / post.info["simulations"] == pytest.approx(0.2, abs=0.05)
+            assert np.isfinite(post.mean).all()
+            return post.draws
 
         first = draws(0, np.zeros(2))
         count = len(traces)
@@ -182,19 +180,6 @@ def test_a_simulator_in_processes_of_its_own() -> None:
     mean, covariance = exact_posterior(OBSERVED[None])
     assert (np.abs(post.mean - mean) < 1.5 * np.sqrt(np.diag(covariance))).all()
     assert (post.info["simulations"], post.info["failed"]) == (1000, 0)
-
-
-def test_failed_simulations_are_left_out_and_counted() -> None:
-    def simulator(key: jax.Array, theta: jax.Array) -> jax.Array:
-        x = MODEL.simulator(key, theta)
-        return jnp.where(jax.random.uniform(jax.random.fold_in(key, 1)) < 0.2, jnp.nan, x)
-
-    model = sf.Model(MODEL.prior, simulator)
-    method = SyntheticLikelihood(model, identity, 100, particles=300, iterations=3)
-    post = sf.sample(jax.random.key(4), method, OBSERVED, progress=False)
-    assert post.info["failed"] / post.info["simulations"] == pytest.approx(0.2, abs=0.01)
-    mean, covariance = exact_posterior(OBSERVED[None])
-    assert (np.abs(post.mean - mean) < 0.3 * np.sqrt(np.diag(covariance))).all()
 
 
 def constant(x: jax.Array) -> jax.Array:
