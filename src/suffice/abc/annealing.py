@@ -99,43 +99,45 @@ class AnnealingScheme:
         return self.particles
 
     def begin(
-        self, space: Space, theta: Float[Array, "n p"], statistics: Float[Array, "n s"], distance: Float[Array, " n"]
+        self,
+        space: Space,
+        theta: Float[Array, "n p"],
+        statistics: Float[Array, "n s"],
+        distance: Float[Array, " n"],
+        least: Float[Array, ""],
     ) -> tuple[AnnealingState, Record]:
         """The state made of simulations from the prior."""
         position, reference = space.position(theta), jnp.sort(distance)
         particles = Particles(position, space.log_prior(position), statistics, distance)
-        smoothed, zero = smooth(reference, distance), jnp.asarray(0)
+        smoothed, zero = smooth(reference, distance), jnp.zeros((), int)
         tolerance = next_tolerance(jnp.mean(smoothed), self.speed)
         state = AnnealingState(particles, smoothed, reference, tolerance, zero, zero)
         return state, self._record(state, space, jnp.ones(()))
 
     def propose(self, key: PRNGKeyArray, state: AnnealingState, space: Space) -> Proposal:
         """A Gaussian step from a particle picked at random, for every proposal."""
-        key_pick, key_step = jax.random.split(key)
-        picked = jax.random.randint(key_pick, (self.particles,), 0, self.particles)
+        key_step, key_uniform = jax.random.split(key)
         centres = state.particles.position
+        uniforms = jax.random.uniform(key_uniform, (3, self.particles), centres.dtype)
+        picked = jnp.minimum((uniforms[0] * self.particles).astype(int), self.particles - 1)
         noise = jax.random.normal(key_step, centres.shape, centres.dtype)
         position = centres[picked] + noise @ root(self.beta * covariance(centres))
         log_prior = space.log_prior(position)
-        return Proposal(position, log_prior, log_prior > -jnp.inf, picked)
+        return Proposal(position, log_prior, log_prior > -jnp.inf, (picked, uniforms[1], uniforms[2]))
 
     def finish(
-        self, key: PRNGKeyArray, state: AnnealingState, space: Space, proposal: Proposal, outcome: Outcome
+        self, state: AnnealingState, space: Space, proposal: Proposal, outcome: Outcome
     ) -> tuple[AnnealingState, Record]:
         """Accept, cool, and resample when as many moves as there are particles were accepted."""
-        key_accept, key_resample = jax.random.split(key)
-        shape, dtype = (self.particles,), state.smoothed.dtype
-        state = self._moved(state, proposal, outcome, jax.random.uniform(key_accept, shape, dtype))
+        state = self._moved(state, proposal, outcome)
         acceptance = state.accepted / state.proposed
-        uniforms = jax.random.uniform(key_resample, shape, dtype)
-        state = jax.lax.cond(state.accepted >= self.particles, self._resampled, lambda s, _: s, state, uniforms)
+        enough, uniforms = state.accepted >= self.particles, proposal.carried[2]
+        state = jax.lax.cond(enough, self._resampled, lambda same, _: same, state, uniforms)
         return state, self._record(state, space, acceptance)
 
-    def _moved(
-        self, state: AnnealingState, proposal: Proposal, outcome: Outcome, uniforms: Float[Array, " n"]
-    ) -> AnnealingState:
+    def _moved(self, state: AnnealingState, proposal: Proposal, outcome: Outcome) -> AnnealingState:
         """Accepted proposals replace the particles they come from: of several for one particle, the last."""
-        picked, count = proposal.carried, self.particles
+        (picked, uniforms, _), count = proposal.carried, self.particles
         smoothed = smooth(state.reference, outcome.distance)
         log_ratio = proposal.log_prior - state.particles.log_prior[picked]
         log_ratio = log_ratio + (state.smoothed[picked] - smoothed) / state.tolerance
@@ -175,9 +177,9 @@ class AnnealingScheme:
 def smooth(reference: Float[Array, " n"], distance: Float[Array, " m"]) -> Float[Array, " m"]:
     """u(d): the share of the sorted reference distances below d; below the least of them, (d/least)/N."""
     count, least = len(reference), reference[0]
-    rank = jnp.searchsorted(reference, distance, side="left") / count
+    rank = jnp.searchsorted(reference, distance, side="left").astype(distance.dtype) / count
     below = distance / jnp.maximum(least, jnp.finfo(distance.dtype).tiny) / count
-    return jnp.where(distance < least, below, rank).astype(distance.dtype)
+    return jnp.where(distance < least, below, rank)
 
 
 def next_tolerance(mean: Float[Array, ""], speed: float) -> Float[Array, ""]:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from suffice.abc.distances import Ruler
 from suffice.abc.measuring import Measure
 from suffice.abc.space import Space
-from suffice.abc.weighting import effective, require_effective
+from suffice.abc.weighting import require_effective
 from suffice.progress import Advance
 
 
@@ -75,10 +75,8 @@ class Scheme(Protocol):
         """Where to simulate next."""
         ...
 
-    def finish(
-        self, key: PRNGKeyArray, state: PyTree, space: Space, proposal: Proposal, outcome: Outcome
-    ) -> tuple[PyTree, Record]:
-        """The next state, and what to write down."""
+    def finish(self, state: PyTree, space: Space, proposal: Proposal, outcome: Outcome) -> tuple[PyTree, Record]:
+        """The next state, and what to write down; chance had its part in the proposal."""
         ...
 
 
@@ -145,9 +143,9 @@ class Rules:
     tolerance: float | None = None
     seconds: float | None = None
 
-    def affordable(self, spent: int, rows: int) -> float:
-        """How many steps of so many simulations the budget still allows."""
-        return np.inf if self.budget is None else max(0, (self.budget - spent) // rows)
+    def affordable(self, spent: int, rows: int) -> int | None:
+        """How many steps of so many simulations the budget still allows; None if there is no budget."""
+        return None if self.budget is None else max(0, (self.budget - spent) // rows)
 
     def reached(self, done: int, record: Record) -> str | None:
         """The rule that this record fulfils."""
@@ -188,10 +186,12 @@ def drive(
     go, piece = (fused_steps, scheme.piece) if problem.traceable else (hosted_steps, scheme.thin)
     stopped = rules.reached(done, records[0])
     while stopped is None:
-        count = int(min(piece, (rules.steps - done) * scheme.thin, rules.affordable(spent, scheme.rows)))
-        if count == 0:
+        affordable = rules.affordable(spent, scheme.rows)
+        if affordable == 0:
             stopped = "budget"
             break
+        count = min(piece, (rules.steps - done) * scheme.thin)
+        count = count if affordable is None else min(count, affordable)
         state, (record, simulations, failures) = go(
             scheme, problem, key, state, np.arange(number, number + count)
         )  # fmt: skip
@@ -201,18 +201,16 @@ def drive(
         spent, failed = spent + int(np.sum(simulations)), failed + int(np.sum(failures))
         if len(complete):
             if record.weights is not None:
-                require_effective(float(effective(record.weights[-1])))
+                require_effective(float(1.0 / np.sum(record.weights[-1] ** 2)))
             records.append(jax.tree.map(lambda part, rows=complete: part[rows], record))
             counts.append(spent)
             advance(len(complete), f"tolerance {float(np.mean(record.tolerance)):.3g}")
         stopped = rules.reached(done, record)
+        if stopped is None and count == affordable:
+            stopped = "budget"
         if stopped is None and rules.seconds is not None and time.monotonic() - began > rules.seconds:
             stopped = "time"
     return Course(records, counts, spent, failed, stopped)
-
-
-def _keys(key: PRNGKeyArray, number: Array) -> PRNGKeyArray:
-    return jax.random.split(jax.random.fold_in(key, number), 3)
 
 
 @eqx.filter_jit
@@ -220,13 +218,16 @@ def fused_steps(scheme: Scheme, problem: Problem, key: PRNGKeyArray, state: PyTr
     """Steps of these numbers, all in one program."""
 
     def step(state: PyTree, number: Any) -> Any:
-        key_propose, key_data, key_finish = _keys(key, number)
+        key_propose, key_data = jax.random.split(jax.random.fold_in(key, number))
         proposal = scheme.propose(key_propose, state, problem.space)
         outcome = problem.traced(key_data, proposal)
-        state, record = scheme.finish(key_finish, state, problem.space, proposal, outcome)
+        state, record = scheme.finish(state, problem.space, proposal, outcome)
         return state, (record, outcome.simulations, outcome.failed)
 
-    return jax.lax.scan(step, state, numbers, unroll=len(numbers) == 1)
+    if len(numbers) == 1:
+        state, made = step(state, numbers[0])
+        return state, jax.tree.map(lambda part: part[None], made)
+    return jax.lax.scan(step, state, numbers)
 
 
 def hosted_steps(
@@ -235,12 +236,17 @@ def hosted_steps(
     """The same, with the host between the halves."""
     made = []
     for number in numbers:
-        key_propose, key_data, key_finish = _keys(key, number)
+        key_propose, key_data = jax.random.split(jax.random.fold_in(key, number))
         proposal = _propose(scheme, key_propose, state, problem.space)
         outcome = problem.on_host(key_data, proposal)
-        state, record = _finish(scheme, key_finish, state, problem.space, proposal, outcome)
+        state, record = _finish(scheme, state, problem.space, proposal, outcome)
         made.append((record, outcome.simulations, outcome.failed))
     return state, jax.tree.map(lambda *parts: np.stack(parts), *made)
+
+
+def settled(state: PyTree) -> PyTree:
+    """A first state of the very types that steps give it, so that they are compiled once."""
+    return jax.tree.map(lambda part: jnp.asarray(part, part.dtype), state)
 
 
 @eqx.filter_jit
@@ -249,7 +255,5 @@ def _propose(scheme: Scheme, key: PRNGKeyArray, state: PyTree, space: Space) -> 
 
 
 @eqx.filter_jit
-def _finish(
-    scheme: Scheme, key: PRNGKeyArray, state: PyTree, space: Space, proposal: Proposal, outcome: Outcome
-) -> tuple[PyTree, Record]:
-    return scheme.finish(key, state, space, proposal, outcome)
+def _finish(scheme: Scheme, state: PyTree, space: Space, proposal: Proposal, outcome: Outcome) -> tuple[PyTree, Record]:
+    return scheme.finish(state, space, proposal, outcome)

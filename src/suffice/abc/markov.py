@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from suffice.abc.adjustment import Draws
 from suffice.abc.assembling import assemble
-from suffice.abc.driving import Course, Outcome, Problem, Proposal, Record, Rules, drive
+from suffice.abc.driving import Course, Outcome, Problem, Proposal, Record, Rules, drive, settled
 from suffice.abc.particles import Particles
 from suffice.abc.settings import AbcSettings, Prepared, Request, Start, distances, from_prior, require_whole
 from suffice.abc.space import Space
@@ -62,7 +62,7 @@ class MarkovAbc(AbcSettings):
             self._first(jax.random.fold_in(key_first, row), prepared, pilot, row, run.num_chains)
             for row in range(count)
         ]
-        state = jax.tree.map(lambda *parts: jnp.concatenate(parts), *firsts)
+        state = settled(jax.tree.map(lambda *parts: jnp.concatenate(parts), *firsts))
         scheme = MarkovScheme(lanes, self.thin)
         problem = Problem(
             prepared.measure,
@@ -183,7 +183,7 @@ class MarkovScheme:
         return Proposal(position, log_prior, log_uniform < log_prior - state.particles.log_prior, None)
 
     def finish(
-        self, key: PRNGKeyArray, state: MarkovState, space: Space, proposal: Proposal, outcome: Outcome
+        self, state: MarkovState, space: Space, proposal: Proposal, outcome: Outcome
     ) -> tuple[MarkovState, Record]:
         """Stay, unless the simulation came within the tolerance."""
         moved = outcome.distance <= state.tolerance

@@ -50,7 +50,7 @@ class PopulationAbc(AbcSettings):
 
     def sample_each(self, key: PRNGKeyArray, observations: Float[np.ndarray, "n ..."], run: Request) -> list[Posterior]:
         """See `Method`."""
-        scheme = PopulationMonteCarlo(self.particles, self.quantile, self.tolerance or 0.0)
+        scheme = PopulationMonteCarlo(self.particles, self.quantile)
         return sample_populations(key, self, scheme, observations, run, self.iterations)
 
 
@@ -62,6 +62,7 @@ class PopulationState(NamedTuple):
     factor: Float[Array, "q q"]  # the root of 2Σ
     children: Particles
     tolerance: Float[Array, ""]
+    least: Float[Array, ""]  # tolerance
     found: Int[Array, ""]
     accepted: Int[Array, ""]
     proposed: Int[Array, ""]
@@ -73,7 +74,6 @@ class PopulationMonteCarlo:
 
     particles: int
     quantile: float
-    least: float  # tolerance
     piece: int = 1
     thin: int = 1
     replicates: int = 1
@@ -84,13 +84,18 @@ class PopulationMonteCarlo:
         return self.particles
 
     def begin(
-        self, space: Space, theta: Float[Array, "n p"], statistics: Float[Array, "n s"], distance: Float[Array, " n"]
+        self,
+        space: Space,
+        theta: Float[Array, "n p"],
+        statistics: Float[Array, "n s"],
+        distance: Float[Array, " n"],
+        least: Float[Array, ""],
     ) -> tuple[PopulationState, Record]:
         """The first generation, from the prior."""
         position = space.position(theta)
         generation = Particles(position, space.log_prior(position), statistics, distance)
         equal = jnp.full(self.particles, 1.0 / self.particles, position.dtype)
-        state = self._next(generation, equal)
+        state = self._next(generation, equal, jnp.asarray(least, position.dtype))
         return state, self._record(state, space, jnp.max(distance), jnp.ones(()), jnp.ones((), bool))
 
     def propose(self, key: PRNGKeyArray, state: PopulationState, space: Space) -> Proposal:
@@ -104,7 +109,7 @@ class PopulationMonteCarlo:
         return Proposal(position, log_prior, log_prior > -jnp.inf, None)
 
     def finish(
-        self, key: PRNGKeyArray, state: PopulationState, space: Space, proposal: Proposal, outcome: Outcome
+        self, state: PopulationState, space: Space, proposal: Proposal, outcome: Outcome
     ) -> tuple[PopulationState, Record]:
         """Keep what is near enough, in order; with N of them the generation is whole."""
         near = outcome.distance <= state.tolerance
@@ -123,16 +128,13 @@ class PopulationMonteCarlo:
         log_weights = children.log_prior - log_mixture(
             children.position, state.parents.position, state.weights, state.factor
         )
-        return self._next(children, jax.nn.softmax(log_weights))
+        return self._next(children, jax.nn.softmax(log_weights), state.least)
 
-    def _next(self, generation: Particles, weights: Float[Array, " n"]) -> PopulationState:
+    def _next(self, generation: Particles, weights: Float[Array, " n"], least: Float[Array, ""]) -> PopulationState:
         """The beginning of the generation after this one."""
-        tolerance = jnp.maximum(jnp.quantile(generation.distance, self.quantile), self.least)
-        factor = root(2.0 * covariance(generation.position, weights))
-        zero = jnp.asarray(0)
-        return PopulationState(
-            generation, weights, factor, generation, tolerance.astype(weights.dtype), zero, zero, zero
-        )  # fmt: skip
+        tolerance = jnp.maximum(jnp.quantile(generation.distance, self.quantile), least)
+        factor, zero = root(2.0 * covariance(generation.position, weights)), jnp.zeros((), int)
+        return PopulationState(generation, weights, factor, generation, tolerance, least, zero, zero, zero)
 
     def _record(
         self, state: PopulationState, space: Space, tolerance: Array, acceptance: Array, complete: Array

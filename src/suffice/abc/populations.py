@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from suffice.abc.adjustment import Draws
 from suffice.abc.assembling import assemble
-from suffice.abc.driving import Course, Problem, Record, Rules, Scheme, drive
+from suffice.abc.driving import Course, Problem, Record, Rules, Scheme, drive, settled
 from suffice.abc.settings import AbcSettings, Prepared, Request, distances, from_prior
 from suffice.abc.space import Space
 from suffice.posterior import Posterior
@@ -40,9 +40,14 @@ class PopulationScheme(Scheme, Protocol):
         ...
 
     def begin(
-        self, space: Space, theta: Float[Array, "n p"], statistics: Float[Array, "m s"], distance: Float[Array, " m"]
+        self,
+        space: Space,
+        theta: Float[Array, "n p"],
+        statistics: Float[Array, "m s"],
+        distance: Float[Array, " m"],
+        least: Float[Array, ""],
     ) -> tuple[PyTree, Record]:
-        """The first state; each θ has `replicates` simulations, one after another."""
+        """The first state; each θ has `replicates` simulations, one after another. `least`: tolerance to reach."""
         ...
 
 
@@ -96,7 +101,9 @@ def _one(
     problem = Problem(
         measure, prepared.ruler, prepared.space, jnp.asarray(observed), jnp.asarray(start.theta[0])
     )  # fmt: skip
-    begun = _begin(scheme, prepared.space, *map(jnp.asarray, (start.theta, start.statistics, distance)))
+    theta, statistics, far = (jnp.asarray(part) for part in (start.theta, start.statistics, distance))
+    least = jnp.asarray(settings.tolerance or 0.0, distance.dtype)
+    begun = _begin(scheme, prepared.space, theta, statistics, far, least)
     advance(1)
     rules = Rules(
         iterations,
@@ -124,8 +131,11 @@ def _one(
 
 
 @eqx.filter_jit
-def _begin(scheme: PopulationScheme, space: Space, theta: Array, statistics: Array, distance: Array) -> Any:
-    return scheme.begin(space, theta, statistics, distance)
+def _begin(
+    scheme: PopulationScheme, space: Space, theta: Array, statistics: Array, distance: Array, least: Array
+) -> tuple[PyTree, Record]:
+    state, record = scheme.begin(space, theta, statistics, distance, least)
+    return settled(state), record
 
 
 def _history(course: Course, *, keep: bool) -> dict[str, Any]:

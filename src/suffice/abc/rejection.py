@@ -14,7 +14,7 @@ from jaxtyping import Float, PRNGKeyArray
 from suffice.abc.adjustment import Draws
 from suffice.abc.assembling import assemble
 from suffice.abc.distances import Ruler
-from suffice.abc.measuring import NUMBERS, Measure
+from suffice.abc.measuring import NUMBERS, Measure, Measured
 from suffice.abc.settings import AbcSettings, Request, distances
 from suffice.errors import ModelError, SamplingError
 from suffice.posterior import Posterior
@@ -165,7 +165,9 @@ def _chunks(key: PRNGKeyArray, measure: Measure, sizes: list[int]) -> Iterator[t
 
     def one(number: int) -> tuple[int, np.ndarray, Any]:
         with jax.enable_x64(double):
-            return sizes[number], *measure.from_prior(jax.random.fold_in(key, number), sizes[number])
+            kept, made = sizes[number], sizes[0] if measure.traceable else sizes[number]  # compiled for one size
+            theta, measured = measure.from_prior(jax.random.fold_in(key, number), made)
+            return kept, theta[:kept], Measured(*(np.asarray(part)[:kept] for part in measured))
 
     at_once = (os.cpu_count() or 1) if measure.traceable else 1
     with ThreadPoolExecutor(at_once) as pool:

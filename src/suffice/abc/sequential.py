@@ -7,7 +7,7 @@ the ABC posterior at ε as it is.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,7 @@ class SequentialAbc(AbcSettings):
 
     def sample_each(self, key: PRNGKeyArray, observations: Float[np.ndarray, "n ..."], run: Request) -> list[Posterior]:
         """See `Method`."""
-        scheme = SequentialMonteCarlo(self.particles, self.replicates, self.kept, self.tolerance or 0.0)
+        scheme = SequentialMonteCarlo(self.particles, self.replicates, self.kept)
         return sample_populations(key, self, scheme, observations, run, self.iterations)
 
 
@@ -65,6 +65,7 @@ class SequentialState(NamedTuple):
     particles: Particles
     weights: Float[Array, " n"]
     tolerance: Float[Array, ""]
+    least: Float[Array, ""]  # tolerance
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,6 @@ class SequentialMonteCarlo:
     particles: int
     replicates: int
     kept: float
-    least: float  # tolerance
     piece: int = 1
     thin: int = 1
 
@@ -84,7 +84,12 @@ class SequentialMonteCarlo:
         return self.particles * self.replicates
 
     def begin(
-        self, space: Space, theta: Float[Array, "n p"], statistics: Float[Array, "m s"], distance: Float[Array, " m"]
+        self,
+        space: Space,
+        theta: Float[Array, "n p"],
+        statistics: Float[Array, "m s"],
+        distance: Float[Array, " m"],
+        least: Float[Array, ""],
     ) -> tuple[SequentialState, Record]:
         """The particles from the prior; all simulations are alive that did not fail."""
         position, shape = space.position(theta), (self.particles, self.replicates)
@@ -92,25 +97,27 @@ class SequentialMonteCarlo:
             position, space.log_prior(position), statistics.reshape(*shape, -1), distance.reshape(shape)
         )
         equal = jnp.full(self.particles, 1.0 / self.particles, position.dtype)
-        state = SequentialState(particles, equal, jnp.max(distance, where=jnp.isfinite(distance), initial=0.0))
+        furthest = jnp.max(distance, where=jnp.isfinite(distance), initial=0.0)
+        state = SequentialState(particles, equal, furthest, jnp.asarray(least, position.dtype))
         return state, self._record(state, space, jnp.ones(()))
 
     def propose(self, key: PRNGKeyArray, state: SequentialState, space: Space) -> Proposal:
         """Lower the tolerance, weigh, resample if need be, and step from every particle of weight."""
-        key_resample, key_step, key_accept = jax.random.split(key, 3)
-        state = self._cooled(state, jax.random.uniform(key_resample, (), state.weights.dtype))
+        key_step, key_uniform = jax.random.split(key)
+        uniforms = jax.random.uniform(key_uniform, (self.particles + 1,), state.weights.dtype)
+        state = self._cooled(state, uniforms[-1])
         particles = state.particles
         noise = jax.random.normal(key_step, particles.position.shape, particles.position.dtype)
         position = particles.position + noise @ root(SPREAD * covariance(particles.position, state.weights))
         log_prior = space.log_prior(position)
-        log_uniform = jnp.log(jax.random.uniform(key_accept, (self.particles,), position.dtype))
-        margin = log_prior - particles.log_prior - jnp.log(alive(particles.distance, state.tolerance)) - log_uniform
+        log_alive = jnp.log(alive(particles.distance, state.tolerance))
+        margin = log_prior - particles.log_prior - log_alive - jnp.log(uniforms[:-1])
         wanted = (state.weights > 0) & (margin + jnp.log(self.replicates) > 0)  # else in vain, whatever is simulated
         rows = jnp.repeat(jnp.arange(self.particles), self.replicates)
         return Proposal(position[rows], log_prior[rows], wanted[rows], (state, position, log_prior, margin))
 
     def finish(
-        self, key: PRNGKeyArray, state: SequentialState, space: Space, proposal: Proposal, outcome: Outcome
+        self, state: SequentialState, space: Space, proposal: Proposal, outcome: Outcome
     ) -> tuple[SequentialState, Record]:
         """The Metropolis step at the new tolerance: accept by the ratio of priors and of alive simulations."""
         cooled, position, log_prior, margin = proposal.carried
@@ -123,19 +130,19 @@ class SequentialMonteCarlo:
         return state, self._record(state, space, jnp.sum(moved) / jnp.sum(cooled.weights > 0))
 
     def _cooled(self, state: SequentialState, uniform: Float[Array, ""]) -> SequentialState:
-        tolerance = jnp.maximum(self._next_tolerance(state), jnp.minimum(self.least, state.tolerance))
+        tolerance = jnp.maximum(self._next_tolerance(state), jnp.minimum(state.least, state.tolerance))
         weights = reweighted(state, tolerance)
         weights = weights / jnp.sum(weights)
         resample = effective(weights) < 0.5 * self.particles
         rows = jnp.where(resample, systematic(weights, uniform), jnp.arange(self.particles))
         weights = jnp.where(resample, 1.0 / self.particles, weights)
-        return SequentialState(state.particles.rows(rows), weights, tolerance.astype(weights.dtype))
+        return SequentialState(state.particles.rows(rows), weights, tolerance, state.least)
 
     def _next_tolerance(self, state: SequentialState) -> Float[Array, ""]:
         """The least tolerance at which the share `kept` of the effective particles is left, by halving."""
         target = self.kept * effective(state.weights)
 
-        def halve(_: int, interval: tuple[Array, Array]) -> tuple[Array, Array]:
+        def halve(_: Any, interval: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = interval
             middle = 0.5 * (low + high)
             enough = effective(reweighted(state, middle)) >= target
