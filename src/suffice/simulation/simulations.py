@@ -1,10 +1,11 @@
 """The value: simulated pairs (θ, x), each with its status, and where they came from."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
@@ -12,6 +13,9 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from suffice import storage
 from suffice.randomness import key_from_record
 from suffice.simulation.lazily import StoredRows
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 TEXT = np.dtypes.StringDType()
 
@@ -85,8 +89,9 @@ class Simulations:
 
     @property
     def key(self) -> PRNGKeyArray | None:
-        """The key of the run; None if these rows come from several runs."""
-        return key_from_record(self.provenance[0]["key"]) if len(self.provenance) == 1 else None
+        """The key of the run; None if these rows come from several runs, or from elsewhere."""
+        one = len(self.provenance) == 1 and "key" in self.provenance[0]
+        return key_from_record(self.provenance[0]["key"]) if one else None
 
     def split(self, first: int | float) -> tuple["Simulations", "Simulations"]:
         """The first `first` simulations (a number, or a fraction below 1) and the rest. Rows are iid: no shuffling."""
@@ -124,6 +129,48 @@ class Simulations:
             errors=np.concatenate([part.errors for part in parts]),
             provenance=tuple(unique),
         )
+
+    @classmethod
+    def from_arrays(cls, theta: Any, x: Any, names: Sequence[str] | None = None) -> "Simulations":
+        """Pairs that were simulated elsewhere: θ of shape (n, p) and x of shape (n, d), (n, T) or (n, T, K).
+
+        These are the shapes that sbi's `append_simulations(theta, x)` takes; numpy arrays, pandas frames and torch
+        tensors on the CPU will do. Rows that are not finite are marked as failed.
+
+        Args:
+            theta: parameters, drawn from the prior, one row a simulation.
+            x: data, one row a simulation.
+            names: the parameters' names, as of the model they are fitted with; if not given, those of the columns of
+                a frame, or `theta1`, `theta2`, …
+
+        >>> sims = Simulations.from_arrays([[0.1, 1.0], [0.2, 2.0]], [[1.0, 2.0, 3.0], [np.nan, 5.0, 6.0]], ["a", "b"])
+        >>> sims
+        Simulations(2 of x(3,), theta(a, b), 1 failed)
+        """
+        parameters, data = np.asarray(theta, np.float32), np.asarray(x, np.float32)
+        if parameters.ndim != 2 or data.ndim not in (2, 3) or len(parameters) != len(data):
+            raise ValueError(
+                f"theta has shape {parameters.shape} and x {data.shape}, but theta must be (n, p), and x (n, d), "
+                "(n, T) or (n, T, K): one row a simulation in each."
+            )
+        if names is None:
+            names = [
+                str(name) for name in getattr(theta, "columns", [f"theta{i + 1}" for i in range(len(parameters.T))])
+            ]
+        if isinstance(names, str) or len(set(names)) != parameters.shape[1] or len(names) != parameters.shape[1]:
+            raise ValueError(f"names is {names!r}, but theta has {parameters.shape[1]} columns: give a name for each.")
+        finite = np.isfinite(data).reshape(len(data), -1).all(axis=1) & np.isfinite(parameters).all(axis=1)
+        status = np.where(finite, Status.GOOD, Status.NOT_FINITE).astype(np.int8)
+        return cls(parameters, data, status, tuple(names), ({"source": "arrays", "num": len(data)},))
+
+    def to_pandas(self) -> "DataFrame":
+        """A table, one row a simulation: the parameters by name, x1, x2, … (x1_1, … of several series), the status."""
+        from pandas import DataFrame
+
+        x = np.asarray(self.x)
+        columns = dict(zip(self.names, self.theta.T, strict=True))
+        columns |= {f"x{'_'.join(str(i + 1) for i in at)}": x[:, *at] for at in np.ndindex(x.shape[1:])}
+        return DataFrame(columns | {"status": [Status(value).name for value in self.status]})
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, memory: int = 2**28) -> "Simulations":
