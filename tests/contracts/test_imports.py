@@ -25,6 +25,7 @@ RINGS = [
     {"compare"},
     {"plot"},
     {"report"},
+    {"experiments"},
     {"cli", "__init__"},
 ]
 RING_OF = {name: ring for ring, names in enumerate(RINGS) for name in names}

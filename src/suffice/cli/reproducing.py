@@ -7,15 +7,12 @@ import typer
 from rich.table import Table
 
 from suffice.cli.application import AsJson, Quiet, Seed, Voice, app, speaking
-from suffice.experiments import ITEMS, SCALES, write_page
-from suffice.experiments import reproduce as make
-from suffice.experiments.scales import Scale
 
 
 @app.command()
 def reproduce(
     items: Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="Items of `--list`.")] = None,
-    scale: Annotated[str, typer.Option(help=f"How much is computed: {', '.join(SCALES)}.")] = "smoke",
+    scale: Annotated[str, typer.Option(help="How much is computed: smoke, quick or paper.")] = "smoke",
     show: Annotated[bool, typer.Option("--list", help="Show all items with what they cost, and stop.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Make all items.")] = False,
     out: Annotated[Path, typer.Option(help="The folder that tables and pictures go to.")] = Path("runs/reproduced"),
@@ -31,14 +28,19 @@ def reproduce(
 
     For example: `suffice reproduce mcc-sm --scale quick`
     """
+    from suffice.experiments import ITEMS, SCALES, write_page
+    from suffice.experiments import reproduce as make
+
     with speaking(quiet=quiet, as_json=as_json) as voice:
         if show:
             _list(voice)
             return
-        chosen, size = _chosen(items or [], everything=everything, page=write is not None), _scale(scale)
+        if scale not in SCALES:
+            raise ValueError(f"There is no scale {scale!r}: there are {', '.join(SCALES)}.")
+        chosen = _chosen(items or [], everything=everything, page=write is not None)
         for name in chosen:
             voice.say(f"{name}: {ITEMS[name].title} …")
-            made = make(name, size, out=out, cache=cache, seed=seed, progress=voice.progress)
+            made = make(name, SCALES[scale], out=out, cache=cache, seed=seed, progress=voice.progress)
             voice.say(f"  {made.seconds:.0f} s, {made.simulations:,} simulations; {made.files[0]}")
             voice.note(**{name: {"files": made.files, "seconds": made.seconds, "simulations": made.simulations}})
         if write is not None:
@@ -47,6 +49,8 @@ def reproduce(
 
 
 def _chosen(items: list[str], *, everything: bool, page: bool) -> list[str]:
+    from suffice.experiments import ITEMS
+
     unknown = [name for name in items if name not in ITEMS]
     if unknown:
         raise ValueError(f"There is no item {', '.join(map(repr, unknown))}: there are {', '.join(ITEMS)}.")
@@ -55,14 +59,10 @@ def _chosen(items: list[str], *, everything: bool, page: bool) -> list[str]:
     return list(ITEMS) if everything else items
 
 
-def _scale(name: str) -> Scale:
-    if name not in SCALES:
-        raise ValueError(f"There is no scale {name!r}: there are {', '.join(SCALES)}.")
-    return SCALES[name]
-
-
 def _list(voice: Voice) -> None:
-    table = Table("item", "in the paper", "what it shows", *(f"{name}" for name in SCALES))
+    from suffice.experiments import ITEMS, SCALES
+
+    table = Table("item", "in the paper", "what it shows", *SCALES)
     for name, item in ITEMS.items():
         table.add_row(name, item.place, item.title, *item.cost)
         facts = {"place": item.place, "labels": item.labels, "title": item.title, "kind": item.kind}

@@ -1,0 +1,106 @@
+"""W₂ by iteration of the sequential methods, and the simulations they need to match Exc-SM."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from suffice.experiments.cache import Record
+from suffice.experiments.drawing import curves
+from suffice.experiments.item import Result
+from suffice.experiments.lab import Lab
+from suffice.experiments.methods import LABELS, SEQUENTIAL
+from suffice.experiments.published import ITERATIONS_TO_MATCH, SIMULATIONS_PER_ITERATION
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """Median W₂ against the simulations spent, with Exc-SM as a level.
+
+    Args:
+        group: of models.
+        methods: sequential ones.
+    """
+
+    group: Literal["iid", "series"]
+    methods: tuple[str, ...] = SEQUENTIAL
+
+    def __call__(self, lab: Lab) -> Result:
+        """A panel for each model; the table has the medians at a few iterations."""
+        rows, columns, levels = [], {}, {}
+        for name in lab.scale.group(self.group):
+            label = LABELS[name]
+            levels[label] = ("Exc-SM", float(np.median(lab.measured(name, "Exc-SM").arrays["W2"])))
+            columns[label] = {}
+            for method in self.methods:
+                arrays = lab.measured(name, method).arrays
+                columns[label][method] = (arrays["simulations"], arrays["curve"])
+                medians = np.median(arrays["curve"], axis=0)
+                for t in np.unique(np.linspace(0, len(medians) - 1, 3).astype(int)):
+                    rows.append(
+                        {
+                            "model": label,
+                            "method": method,
+                            "iteration": int(arrays["iterations"][t]),
+                            "simulations": int(arrays["simulations"][t]),
+                            "median W2": round(float(medians[t]), 4),
+                            "Exc-SM": round(levels[label][1], 4),
+                        }
+                    )
+        drawn = curves(
+            columns,
+            x="simulations for each observation",
+            y="W₂ to the exact posterior",
+            levels=levels,
+            logarithmic=True,
+        )
+        return Result({"": pd.DataFrame(rows)}, {"": drawn})
+
+
+@dataclass(frozen=True)
+class SimulationsNeeded:
+    """How many simulations each sequential method needs until its median W₂ is no larger than Exc-SM's.
+
+    Args:
+        target: whose median W₂ is to be matched.
+        others: further targets, ours.
+    """
+
+    target: str = "Exc-SM"
+    others: tuple[str, ...] = ("Direct",)
+
+    def __call__(self, lab: Lab) -> Result:
+        """One row a model, target and method, with totals for 1, 3 and 100 observations."""
+        rows = []
+        for name in lab.scale.group("likelihood"):
+            for target in (self.target, *self.others):
+                goal = float(np.median(lab.measured(name, target).arrays["W2"]))
+                for method in SEQUENTIAL:
+                    cells = _reached(lab.measured(name, method), goal, method, lab.scale.simulations)
+                    if target == self.target:
+                        printed = ITERATIONS_TO_MATCH[name][method]
+                        words = "–" if printed is None else printed
+                        spent = "–" if printed is None else printed * SIMULATIONS_PER_ITERATION[method]
+                        cells |= {"published iterations": words, "published simulations": spent}
+                    else:
+                        cells |= {"published iterations": "", "published simulations": ""}
+                    rows.append({"model": LABELS[name], "to match": target, "method": method} | cells)
+        note = (
+            "–: never within the iterations made. Exc-SM and Direct need the training simulations only, whatever the "
+            "number of observations. Medians over all observations that the method got."
+        )
+        return Result({"": pd.DataFrame(rows)}, notes=(note,))
+
+
+def _reached(found: Record, goal: float, method: str, training: int) -> dict[str, object]:
+    medians = np.median(found.arrays["curve"], axis=0)
+    reached = np.flatnonzero(medians <= goal)
+    trained = training if method.startswith("ABC") else 0
+    if not len(reached):
+        cells: dict[str, object] = {"iterations": "–", "simulations": "–", "training": trained}
+        return cells | {f"total {number} obs": "–" for number in (1, 3, 100)}
+    first = int(reached[0])
+    each = int(found.arrays["simulations"][first])
+    cells = {"iterations": int(found.arrays["iterations"][first]), "simulations": each, "training": trained}
+    return cells | {f"total {number} obs": trained + number * each for number in (1, 3, 100)}

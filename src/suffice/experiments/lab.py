@@ -1,0 +1,291 @@
+"""The lab: simulations, fits, posteriors and their distances to exact ones, each made once and shared by all items."""
+
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray
+
+from suffice import zoo
+from suffice.diagnostics import wasserstein
+from suffice.errors import SamplingWarning, SimulationWarning, TrainingWarning
+from suffice.experiments.cache import Cache, Record, Settings
+from suffice.experiments.methods import FIT_OF, SEQUENTIAL, method_of, model_of
+from suffice.experiments.scales import Scale
+from suffice.family import ExponentialFamily
+from suffice.family.regression import Regression
+from suffice.fitting import Fit, Training, fit
+from suffice.fitting.run import default_training
+from suffice.matching import PosteriorMean, ScoreMatching, SlicedScoreMatching
+from suffice.matching.objectives import Objective
+from suffice.posterior import Posterior
+from suffice.progress import bar
+from suffice.sampling import sample_each
+from suffice.simulation import Simulations, simulate
+
+PAPER_KINDS = ("SM", "SSM", "FP")
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Posteriors of the first observations of a model by one method.
+
+    Attributes:
+        posteriors: one for each observation.
+        histories: draws, weights (or None) by iteration, one for each observation, where the method has them.
+        iterations: which iterations those are, counted from 1.
+        simulations: spent up to each of them.
+        seconds: for all observations, compilation included.
+        doubtful: how many come with a warning.
+    """
+
+    posteriors: list[Posterior]
+    histories: list[list[Posterior]]
+    iterations: Int[np.ndarray, " t"]
+    simulations: Int[np.ndarray, " t"]
+    seconds: float
+    doubtful: int
+
+
+class Lab:
+    """Pieces of experiments at one scale, from a cache.
+
+    Args:
+        scale: sizes.
+        cache: where pieces are kept.
+        seed: decides everything.
+        results: the folder of tables made so far at this scale, for items that read those of others.
+        progress: whether to show bars.
+    """
+
+    def __init__(
+        self, scale: Scale, cache: Cache, *, seed: int = 0, results: Path | None = None, progress: bool = True
+    ) -> None:
+        self.scale, self.cache, self.seed, self.results, self.progress = scale, cache, seed, results, progress
+        self._fits: dict[tuple[str, str, int], Fit] = {}
+
+    def key(self, *words: object) -> PRNGKeyArray:
+        """The key of a purpose."""
+        purpose = zlib.crc32("/".join(map(str, words)).encode())
+        return jax.random.fold_in(jax.random.key(self.seed), purpose)
+
+    def simulations(self, name: str, seed: int = 0) -> Simulations:
+        """Training pairs and held-out pairs."""
+        return simulate(
+            self.key("simulations", name, seed), model_of(name), self.scale.simulations, progress=self.progress
+        )
+
+    def observations(self, name: str) -> Simulations:
+        """The observations of a model, with the parameters they come from."""
+        number = self.scale.observations_of(name, "")
+        return simulate(self.key("observations", name), model_of(name), number, progress=False)
+
+    def fit(self, name: str, kind: str, seed: int = 0) -> Fit:
+        """The paper's fit by "SM", "SSM" or "FP"; "ours"; "ours-SM" and "ours-SSM" with p statistics."""
+        if (name, kind, seed) not in self._fits:
+            training = self.training(name, kind)
+            settings = self.fit_settings(name, kind, seed) | {"training": asdict(training)}
+
+            def make(checkpoint: Path) -> tuple[Fit, int]:
+                sims, key = self.simulations(name, seed), self.key("fit", name, kind, seed)
+                with quiet():
+                    made = fit(
+                        jax.random.fold_in(key, 1),
+                        model_of(name),
+                        sims,
+                        objective_of(name, kind),
+                        family=_family(key, name, kind),
+                        training=training,
+                        checkpoint=checkpoint,
+                        progress=self.progress,
+                    )
+                return made, len(sims)
+
+            self._fits[name, kind, seed] = self.cache.fetch(f"fit-{name}-{kind}", settings, make)
+        return self._fits[name, kind, seed]
+
+    def fit_settings(self, name: str, kind: str, seed: int = 0) -> Settings:
+        """What tells one fit from another."""
+        settings = {"model": name, "kind": kind, "simulations": self.scale.simulations, "seed": [self.seed, seed]}
+        return settings | {"epochs": self.scale.epochs_of(name)}
+
+    def training(self, name: str, kind: str) -> Training:
+        """The settings of that fit's training, cut to the scale's number of epochs."""
+        objective: Any = kind
+        paper = kind in PAPER_KINDS
+        training = (
+            Training.paper(name, objective) if paper else default_training(model_of(name), objective_of(name, kind))
+        )
+        most = self.scale.epochs_of(name)
+        if most is None or most >= training.epochs:
+            return training
+        return replace(
+            training,
+            epochs=most,
+            check_every=min(training.check_every, most),
+            first_check=min(training.first_check, most),
+        )
+
+    def exact(self, name: str, number: int) -> Record:
+        """Draws, means and standard deviations of the exact posteriors of the first observations."""
+        draws = self.scale.transport_draws
+        settings = {"model": name, "number": number, "draws": draws, "seed": self.seed}
+
+        def make(_: Path) -> tuple[Record, int]:
+            model, rows = model_of(name), self.observations(name).x[:number]
+            with bar(len(rows), f"exact posteriors, {name}", show=self.progress) as advance:
+                found = []
+                for i, row in enumerate(rows):
+                    grid = zoo.exact_posterior(model, row)
+                    key = jax.random.fold_in(self.key("exact", name), i)
+                    found.append((grid.resample(key, draws).flat, grid.mean, grid.sd))
+                    advance(1)
+            names = ("draws", "mean", "sd")
+            return Record({k: np.stack(v) for k, v in zip(names, zip(*found, strict=True), strict=True)}), 0
+
+        return self.cache.fetch(f"exact-{name}", settings, make)
+
+    def sampled(self, name: str, label: str, inner_steps: int | None = None) -> Sampled:
+        """Posteriors of this method, in blocks of observations that are cached one by one."""
+        number, block = self.scale.observations_of(name, label), self.scale.block
+        parts = [
+            self._block(name, label, inner_steps, first, min(block, number - first))
+            for first in range(0, number, block)
+        ]
+        posteriors, histories = [], []
+        for part in parts:
+            arrays = part.arrays
+            for i in range(len(arrays["draws"])):
+                weights = arrays["weights"][i][None] if "weights" in arrays else None
+                posteriors.append(Posterior(arrays["draws"][i][None], tuple(part.values["names"]), weights))
+                histories.append(_history(arrays, i, tuple(part.values["names"])))
+        first = parts[0].arrays
+        none = np.empty(0, int)
+        return Sampled(
+            posteriors,
+            histories,
+            first.get("iterations", none),
+            first.get("history_simulations", none),
+            float(sum(part.values["seconds"] for part in parts)),
+            int(sum(part.values["doubtful"] for part in parts)),
+        )
+
+    def _block(self, name: str, label: str, inner_steps: int | None, first: int, number: int) -> Record:
+        settings = self.method_settings(name, label, inner_steps) | {"first": first, "number": number}
+
+        def make(_: Path) -> tuple[Record, int]:
+            fitted = self.fit(name, FIT_OF[label]) if label in FIT_OF else None
+            method, run = method_of(self.scale, name, label, fitted, inner_steps)
+            rows = self.observations(name).x[first : first + number]
+            key = jax.random.fold_in(self.key("sample", name, label), first)
+            with quiet():
+                found = sample_each(key, method, rows, progress=self.progress, **run)
+            record = _packed(found, self.scale.measured_iterations() if label.startswith("ABC") else None)
+            return record, int(sum(post.info.get("simulations", 0) for post in found))
+
+        steps = "" if inner_steps is None else f"-{inner_steps}"
+        return self.cache.fetch(f"posteriors-{name}-{label}{steps}-{first}", settings, make)
+
+    def method_settings(self, name: str, label: str, inner_steps: int | None) -> Settings:
+        """What tells the posteriors of one method from another's."""
+        scale, words = self.scale, {"model": name, "method": label, "inner steps": inner_steps}
+        sizes: Settings = {"block": scale.block, "seed": self.seed}
+        if label.startswith("Exc"):
+            sizes |= {"exchange": scale.exchange, "chosen": scale.chosen_inner, "chains": scale.chains}
+            sizes |= {"lorenz": scale.lorenz_exchange[1:]} if name.startswith("lorenz") else {}
+        elif label.startswith("Direct"):
+            sizes |= {"chains": scale.chains}
+        elif label.startswith("ABC"):
+            sizes |= {"particles": scale.particles, "measured": scale.measured_iterations()}
+        else:
+            sizes |= {"surrogate": scale.surrogate, "each": scale.ratio if label == "PMC-RE" else scale.synthetic}
+        fitted = self.fit_settings(name, FIT_OF[label]) if label in FIT_OF else None
+        return words | sizes | {"fit": fitted}
+
+    def measured(self, name: str, label: str, inner_steps: int | None = None) -> Record:
+        """W₂ to the exact posterior, error of the mean, ratio of standard deviations, and W₂ by iteration."""
+        number, draws = self.scale.observations_of(name, label), self.scale.transport_draws
+        settings = self.method_settings(name, label, inner_steps) | {"number": number, "draws": draws}
+
+        def make(_: Path) -> tuple[Record, int]:
+            sampled, exact = self.sampled(name, label, inner_steps), self.exact(name, self.scale.observations).arrays
+            distances, errors, ratios, curves = [], [], [], []
+            with bar(number, f"measuring {label}, {name}", show=self.progress) as advance:
+                for i, post in enumerate(sampled.posteriors):
+                    distances.append(wasserstein(post.thinned(draws), exact["draws"][i]))
+                    errors.append(float(np.linalg.norm(post.mean - exact["mean"][i])))
+                    ratios.append(post.sd / exact["sd"][i])
+                    if label in SEQUENTIAL:
+                        steps = sampled.histories[i]
+                        curves.append([wasserstein(step.thinned(draws), exact["draws"][i]) for step in steps])
+                    advance(1)
+            arrays = {"W2": np.array(distances), "mean error": np.array(errors), "sd ratio": np.stack(ratios)}
+            if curves:
+                arrays |= {"curve": np.array(curves), "iterations": sampled.iterations}
+                arrays |= {"simulations": sampled.simulations}
+            return Record(arrays, {"seconds": sampled.seconds, "doubtful": sampled.doubtful}), 0
+
+        steps = "" if inner_steps is None else f"-{inner_steps}"
+        return self.cache.fetch(f"measured-{name}-{label}{steps}", settings, make)
+
+
+def objective_of(name: str, kind: str) -> Objective:
+    """The objective of a fit: unweighted as in the paper, or our own."""
+    if kind == "FP":
+        return PosteriorMean()
+    weighting: Any = "none" if kind in PAPER_KINDS else "auto"
+    sliced = kind in ("SSM", "ours-SSM") or (kind == "ours" and name == "lorenz96-large")
+    return SlicedScoreMatching(weighting=weighting) if sliced else ScoreMatching(weighting=weighting)
+
+
+def _family(key: PRNGKeyArray, name: str, kind: str) -> ExponentialFamily | Regression | None:
+    model = model_of(name)
+    if kind == "FP":
+        return Regression.paper(key, name)
+    if kind in PAPER_KINDS:
+        return ExponentialFamily.paper(key, name)
+    if kind == "ours":
+        return None
+    return ExponentialFamily.default(key, model, num_statistics=model.num_parameters)
+
+
+def _packed(found: list[Posterior], kept: tuple[int, ...] | None) -> Record:
+    """Posteriors of a block as one record, with those iterations of their histories (all if not told)."""
+    arrays = {"draws": np.stack([post.flat for post in found]).astype(np.float32)}
+    if found[0].weights is not None:
+        arrays["weights"] = np.stack([post.flat_weights for post in found])
+    info = found[0].info
+    if "history_theta" in info:
+        rows = np.arange(len(info["history_theta"])) if kept is None else np.array(kept)
+        arrays["iterations"] = rows + 1
+        arrays["history_simulations"] = np.asarray(info["history_simulations"])[rows]
+        arrays["history"] = np.stack([post.info["history_theta"][rows] for post in found]).astype(np.float32)
+        if info.get("history_weights") is not None:
+            arrays["history_weights"] = np.stack([post.info["history_weights"][rows] for post in found])
+    doubtful = sum(bool(post.info.get("doubts")) for post in found)
+    return Record(
+        arrays, {"names": list(found[0].names), "seconds": float(info.get("seconds", 0.0)), "doubtful": doubtful}
+    )
+
+
+def _history(arrays: dict[str, np.ndarray], row: int, names: tuple[str, ...]) -> list[Posterior]:
+    if "history" not in arrays:
+        return []
+    weights = arrays["history_weights"][row] if "history_weights" in arrays else None
+    theta: Float[np.ndarray, "t n p"] = arrays["history"][row]
+    return [Posterior(theta[t][None], names, None if weights is None else weights[t][None]) for t in range(len(theta))]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings that tables count or scales explain."""
+    with warnings.catch_warnings():
+        for category in (SamplingWarning, SimulationWarning, TrainingWarning):
+            warnings.simplefilter("ignore", category)
+        yield

@@ -1,0 +1,181 @@
+"""How much is computed: `smoke` to see that everything runs, `quick` for an hour, `paper` as the paper has it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+IID = ("beta", "gamma", "gaussian")
+SERIES = ("ar2", "ma2")
+LORENZ = ("lorenz96-small", "lorenz96-large")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The sizes of all experiments.
+
+    Args:
+        name: what `--scale` calls it.
+        iid: exponential family models.
+        series: time series models.
+        lorenz: configurations of Lorenz96.
+        seeds: fits of each MCC table, each with simulations of its own.
+        simulations: training pairs and held-out pairs together, half each for the paper's settings.
+        epochs: at most, by group of models; None: as the settings say.
+        embedded: fresh pairs that embeddings are held against the exact ones on.
+        observations: of models with a known likelihood.
+        ratio_observations: of those, how many ratio estimation gets, whose cost is out of proportion.
+        block: observations that are sampled together, and cached together.
+        transport_draws: of either posterior that W₂ is taken of.
+        exchange: warm-up and draws of the paper's exchange chains.
+        inner_steps: of the study of inner steps; None in `inner`: the paper's.
+        chosen_inner: inner steps for iid models and for series outside that study.
+        chains: warm-up, draws and number of our own chains.
+        particles: of ABC.
+        iterations: of ABC.
+        dense_iterations: up to which every iteration of ABC is measured; beyond, every fifth.
+        surrogate: particles and iterations of population Monte Carlo.
+        synthetic: simulations at each particle for the synthetic likelihood.
+        ratio: simulations at each particle for ratio estimation.
+        lorenz_observations: of Lorenz96, small and large.
+        lorenz_exchange: observations, inner steps, bridges, warm-up and draws of exchange chains on Lorenz96 small.
+        predicted: posterior predictive simulations for each observation.
+        bandwidth_simulations: prior simulations that γ is found from.
+        derivatives: inputs, batch and numbers of outputs of the study of second derivatives.
+    """
+
+    name: str
+    iid: tuple[str, ...]
+    series: tuple[str, ...]
+    lorenz: tuple[str, ...]
+    seeds: int
+    simulations: int
+    epochs: tuple[int | None, int | None, int | None]
+    embedded: int
+    observations: int
+    ratio_observations: int
+    block: int
+    transport_draws: int
+    exchange: tuple[int, int]
+    inner_steps: tuple[int, ...]
+    chosen_inner: tuple[int, int]
+    chains: tuple[int, int, int]
+    particles: int
+    iterations: int
+    dense_iterations: int
+    surrogate: tuple[int, int]
+    synthetic: int
+    ratio: int
+    lorenz_observations: tuple[int, int]
+    lorenz_exchange: tuple[int, int, int, int, int]
+    predicted: int
+    bandwidth_simulations: int
+    derivatives: tuple[int, int, tuple[int, ...]]
+
+    def group(self, name: str) -> tuple[str, ...]:
+        """The models of a group: "iid", "series", "likelihood" (both) or "lorenz"."""
+        groups = {"iid": self.iid, "series": self.series, "likelihood": self.iid + self.series, "lorenz": self.lorenz}
+        return groups[name]
+
+    def epochs_of(self, model: str) -> int | None:
+        """The most epochs that this model is trained for; None: as its settings say."""
+        return self.epochs[0 if model in IID else 1 if model in SERIES else 2]
+
+    def observations_of(self, model: str, method: str) -> int:
+        """How many observations this method gets."""
+        if model in LORENZ:
+            number = self.lorenz_observations[LORENZ.index(model)]
+            return min(number, self.lorenz_exchange[0]) if method.startswith("Exc") else number
+        return min(self.observations, self.ratio_observations) if method == "PMC-RE" else self.observations
+
+    def measured_iterations(self) -> tuple[int, ...]:
+        """The iterations of ABC, counted from 0, at which W₂ is measured."""
+        return tuple(i for i in range(self.iterations) if i < self.dense_iterations or (i + 1) % 5 == 0)
+
+
+_MODELS: dict[str, Any] = {"iid": IID, "series": SERIES}
+
+SMOKE = Scale(
+    name="smoke",
+    iid=("gamma",),
+    series=("ar2",),
+    lorenz=("lorenz96-small",),
+    seeds=1,
+    simulations=200,
+    epochs=(2, 2, 2),
+    embedded=60,
+    observations=2,
+    ratio_observations=2,
+    block=2,
+    transport_draws=30,
+    exchange=(20, 40),
+    inner_steps=(2, 4),
+    chosen_inner=(2, 2),
+    chains=(20, 20, 2),
+    particles=30,
+    iterations=4,
+    dense_iterations=4,
+    surrogate=(20, 2),
+    synthetic=10,
+    ratio=50,
+    lorenz_observations=(2, 2),
+    lorenz_exchange=(1, 2, 2, 20, 40),
+    predicted=20,
+    bandwidth_simulations=30,
+    derivatives=(10, 20, (3,)),
+)
+QUICK = Scale(
+    name="quick",
+    **_MODELS,
+    lorenz=LORENZ[:1],
+    seeds=1,
+    simulations=20_000,
+    epochs=(None, 40, 40),
+    embedded=1000,
+    observations=20,
+    ratio_observations=4,
+    block=20,
+    transport_draws=1000,
+    exchange=(2000, 2000),
+    inner_steps=(10, 30, 100),
+    chosen_inner=(30, 100),
+    chains=(300, 500, 4),
+    particles=1000,
+    iterations=60,
+    dense_iterations=10,
+    surrogate=(500, 4),
+    synthetic=100,
+    ratio=500,
+    lorenz_observations=(10, 4),
+    lorenz_exchange=(2, 100, 50, 1000, 1000),
+    predicted=500,
+    bandwidth_simulations=1000,
+    derivatives=(100, 1000, (1, 5, 10, 20)),
+)
+PAPER = Scale(
+    name="paper",
+    **_MODELS,
+    lorenz=LORENZ,
+    seeds=3,
+    simulations=20_000,
+    epochs=(None, None, None),
+    embedded=1000,
+    observations=100,
+    ratio_observations=20,
+    block=20,
+    transport_draws=1000,
+    exchange=(10_000, 10_000),
+    inner_steps=(10, 30, 100, 200),
+    chosen_inner=(30, 100),
+    chains=(300, 500, 4),
+    particles=1000,
+    iterations=100,
+    dense_iterations=50,
+    surrogate=(1000, 10),
+    synthetic=100,
+    ratio=1000,
+    lorenz_observations=(100, 20),
+    lorenz_exchange=(10, 500, 200, 10_000, 10_000),
+    predicted=1000,
+    bandwidth_simulations=1000,
+    derivatives=(100, 5000, (1, 2, 5, 10, 15, 20)),
+)
+SCALES = {scale.name: scale for scale in (SMOKE, QUICK, PAPER)}
