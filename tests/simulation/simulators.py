@@ -55,3 +55,36 @@ class FailsFirst:
                 os._exit(3)
             raise OSError("busy")
         return normal(theta, rng)
+
+
+def seldom(theta: dict[str, float], rng: np.random.Generator) -> np.ndarray:
+    """Fails where the mean is large."""
+    if theta["mean"] > 0.8:
+        raise ArithmeticError("the solver did not converge")
+    return normal(theta, rng)
+
+
+def now_and_then(theta: dict[str, float], rng: np.random.Generator) -> np.ndarray:
+    """Fails wherever θ is."""
+    if rng.uniform() < 0.2:
+        raise ArithmeticError("bad luck")
+    return normal(theta, rng)
+
+
+def quick(theta: dict[str, float], rng: np.random.Generator) -> np.ndarray:
+    time.sleep(0.001)
+    return normal(theta, rng)
+
+
+def endless(theta: dict[str, float], rng: np.random.Generator) -> np.ndarray:
+    if theta["mean"] > 0.5:
+        time.sleep(10_000)
+    return normal(theta, rng)
+
+
+def unseeded(theta: dict[str, float], rng: np.random.Generator) -> np.ndarray:
+    return theta["mean"] + np.random.default_rng().normal(size=4)
+
+
+def deterministic(theta: dict[str, float], rng: np.random.Generator) -> np.ndarray:
+    return np.arange(4.0) * theta["mean"]

@@ -5,6 +5,7 @@ feeds a child and watches over it; in worker processes on other machines, to whi
 import neither suffice nor JAX; and in the child itself, where it runs as a script and calls the simulator.
 """
 
+import atexit
 import contextlib
 import faulthandler
 import hashlib
@@ -148,8 +149,16 @@ class _Keeper:
 
 def _shelf(name: str) -> dict[Any, Any]:
     """What this process keeps between chunks, however often this source was read: children, by what they can do."""
-    module = sys.modules.setdefault("_suffice_children", types.ModuleType("_suffice_children"))
-    return module.__dict__.setdefault(name, {})
+    if "_suffice_children" not in sys.modules:
+        sys.modules["_suffice_children"] = types.ModuleType("_suffice_children")
+        atexit.register(_close_idle)
+    return sys.modules["_suffice_children"].__dict__.setdefault(name, {})
+
+
+def _close_idle() -> None:
+    for idle in _shelf("idle").values():
+        while idle:
+            idle.pop().close()
 
 
 class Sandbox:

@@ -15,6 +15,7 @@ from suffice.simulation.executors import Workers
 from suffice.simulation.simulations import Status
 
 TASK = 0.5  # seconds that a task should take
+GROWTH = 2  # times as many simulations as have been seen, at most, in one task
 AHEAD = 2  # tasks handed over for each worker
 
 
@@ -84,7 +85,7 @@ class _Pace:
     """The mean seconds of a simulation so far, and the size of a task by it."""
 
     def __init__(self, guess: float) -> None:
-        self.total, self.number = guess, 1 if guess else 0
+        self.total, self.number = 1e6 * guess, 1e6 if guess else 0  # a guess is made from enough of them
 
     def saw(self, seconds: np.ndarray) -> None:
         self.total, self.number = self.total + float(np.sum(seconds)), self.number + len(seconds)
@@ -94,7 +95,8 @@ class _Pace:
             return maker.unit
         by_time = TASK * self.number / max(self.total, 1e-9)
         by_share = left / (AHEAD * workers)
-        return int(max(1, min(by_time, by_share, maker.most) // maker.unit)) * maker.unit
+        sizes = (by_time, by_share, GROWTH * self.number, maker.most)
+        return int(max(1, min(sizes) // maker.unit)) * maker.unit
 
 
 def _take(waiting: deque[range], size: int, unit: int) -> range:

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpyro.distributions import Distribution
 
 from suffice.charts import describe
 from suffice.model import Model
@@ -20,15 +21,33 @@ def fingerprint(model: Model) -> dict[str, str]:
     The simulator is known by its traced program (JAX code, in the same version of JAX), by its source text and the
     plain values it closes over (a Python function), or by its words (a command).
     """
-    leaves, structure = jax.tree.flatten(model.prior)
-    prior = [_plain(str(structure)), *(np.asarray(leaf).tolist() for leaf in leaves)]
     return {
         "parameters": ", ".join(model.names),
         "shape of x": " × ".join(map(str, model.data_shape)),
         "support": describe(model.support),
-        "prior": _digest(prior),
+        "prior": _digest(_parts(model.prior)),
         "simulator": _simulator(model),
     }
+
+
+def _parts(distribution: Any) -> Any:
+    """The type and parameters of a distribution, and of those it is made from; the same in every process."""
+    made_from = {name for name, value in vars(distribution).items() if isinstance(value, Distribution)}
+    names = sorted({*getattr(distribution, "arg_constraints", {}), *made_from})
+    values = [getattr(distribution, name) for name in names]
+    changed = [_parts(transform) for transform in getattr(distribution, "transforms", [])]
+    numbers = [_parts(value) if isinstance(value, Distribution) else _rounded(value) for value in values]
+    own = (
+        []
+        if isinstance(distribution, Distribution)
+        else [f"{name} {value}" for name, value in sorted(vars(distribution).items()) if name[0] != "_"]
+    )
+    return [type(distribution).__name__, names, numbers, changed, own]
+
+
+def _rounded(value: Any) -> Any:
+    numbers = np.asarray(value)
+    return [f"{number:.5g}" for number in numbers.ravel()] if numbers.dtype.kind in "fiu" else str(value)
 
 
 def _simulator(model: Model) -> str:

@@ -59,7 +59,7 @@ class StoredRows:
         """Some of these rows, not read yet."""
         return StoredRows(self._read, self._index[selection], self._row, self.dtype, self._chunk, self._label)
 
-    def __getitem__(self, selection: Any) -> np.ndarray:
+    def __getitem__(self, selection: Any) -> Any:
         rows, rest = (selection[0], selection[1:]) if isinstance(selection, tuple) else (selection, ())
         if isinstance(rows, int | np.integer):
             return self._gathered(self._index[rows : rows + 1 or None])[(0, *rest)]

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from suffice.charts import Chart
+from suffice.errors import ModelError
 from suffice.model import Model, worker
 from suffice.randomness import key_from_record, key_record
 from suffice.simulation import seeds
@@ -46,7 +47,7 @@ class Compiled:
         """See `Maker`."""
         if local:
             return _block, (self.model, self.key, rows, self.double)
-        self.packed = self.packed or cloudpickle.dumps((self.model, key_record(self.key)))
+        self.packed = self.packed or _packed(self.model, self.key)
         return _remote_block, (self.packed, rows, self.double)
 
     def made(self, rows: range, answer: tuple[Pairs, float]) -> Made:
@@ -77,11 +78,22 @@ def _remote_block(packed: bytes, rows: range, double: bool) -> tuple[Pairs, floa
     return _block(*_unpacked(packed), rows, double)
 
 
+def _packed(model: Model, key: PRNGKeyArray) -> bytes:
+    """What simulates, as it is sent to other processes."""
+    try:
+        return cloudpickle.dumps((model.prior, model.simulator, model.support, key_record(key)))
+    except Exception as error:
+        raise ModelError(
+            f"This model cannot be sent to another process ({type(error).__name__}: {error}). Leave `executor` out: "
+            "JAX code uses all cores of this one."
+        ) from error
+
+
 @lru_cache(maxsize=4)
 def _unpacked(packed: bytes) -> tuple[Model, PRNGKeyArray]:
     """The same model for the same bytes, so that it is compiled once in a worker."""
-    model, record = cloudpickle.loads(packed)
-    return model, key_from_record(record)
+    prior, simulator, support, record = cloudpickle.loads(packed)
+    return Model(prior, simulator, support=support), key_from_record(record)
 
 
 class Outside:
