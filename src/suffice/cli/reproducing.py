@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from suffice.cli.application import AsJson, Quiet, Seed, Voice, app, speaking
 
@@ -62,7 +62,7 @@ def _chosen(items: list[str], *, everything: bool, page: bool) -> list[str]:
 def _list(voice: Voice) -> None:
     from suffice.experiments import ITEMS, SCALES
 
-    table = Table("item", "in the paper", "what it shows", *SCALES)
+    table = Table(Column("item", no_wrap=True), "in the paper", "what it shows", *SCALES)
     for name, item in ITEMS.items():
         table.add_row(name, item.place, item.title, *item.cost)
         facts = {"place": item.place, "labels": item.labels, "title": item.title, "kind": item.kind}

@@ -1,6 +1,7 @@
 """Pictures of several models side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -95,7 +96,7 @@ def marginals(
     for line, (name, methods) in zip(panels, rows.items(), strict=True):
         for k, panel in enumerate(line):
             grid = np.linspace(prior[name]["low"][k], prior[name]["high"][k], 4 * NODES)
-            for (label, post), look in zip(methods.items(), looks(), strict=False):
+            for (label, post), look in zip(methods.items(), _looks(), strict=False):
                 values = post.thinned(min(MOST_DRAWS, len(post.flat))).flat[:, k]
                 panel.plot(grid, _density(values[:, None], [grid]), label=label, linewidth=1.2, **look)
             panel.axvline(truths[name][k], color=PAPER_GREY, linewidth=0.9)
@@ -116,7 +117,7 @@ def curves(
     """Medians over observations with their middle 95%: one panel a model; `levels`: a horizontal line in each."""
     drawn, (panels,) = figure(1, len(columns), width=0.5 + 2.9 * len(columns), height=2.9)
     for panel, (title, lines) in zip(panels, columns.items(), strict=True):
-        for (label, (along, values)), look in zip(lines.items(), looks(), strict=False):
+        for (label, (along, values)), look in zip(lines.items(), _looks(), strict=False):
             low, high = np.quantile(values, [0.025, 0.975], axis=0)
             panel.fill_between(along, low, high, color=look["color"], alpha=0.12, linewidth=0)
             panel.plot(along, np.median(values, axis=0), label=label, linewidth=1.3, **look)
@@ -135,12 +136,16 @@ def curves(
 def lines(series: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, x: str, y: str) -> Figure:
     """Lines in one panel, both axes from zero."""
     drawn, ((panel,),) = figure(width=5.5, height=3.2)
-    for (label, (along, values)), look in zip(series.items(), looks(), strict=False):
+    for (label, (along, values)), look in zip(series.items(), _looks(), strict=False):
         panel.plot(along, values, marker=".", label=label, linewidth=1.2, **look)
     panel.set(xlabel=x, ylabel=y, xlim=0)
     panel.set_yscale("log")
     legend(panel)
     return drawn
+
+
+def _looks() -> Iterator[dict[str, Any]]:
+    return (dict(look) for look in looks())
 
 
 def _density(rows: Float[np.ndarray, "n k"], mesh: Sequence[np.ndarray]) -> np.ndarray:

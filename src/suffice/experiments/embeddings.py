@@ -116,5 +116,6 @@ def _mcc(lab: Lab, name: str, what: str, kind: str, seed: int) -> tuple[float, f
 
 
 def _row(name: str, what: str, settings: str, values: tuple[float, ...]) -> dict[str, object]:
-    cells = {column: round(float(value), 3) for column, value in zip(COLUMNS, values, strict=True)}
-    return {"model": LABELS[name], "embedding": what, "settings": settings} | cells
+    cells: dict[str, object] = {column: round(float(value), 3) for column, value in zip(COLUMNS, values, strict=True)}
+    words: dict[str, object] = {"model": LABELS[name], "embedding": what, "settings": settings}
+    return words | cells

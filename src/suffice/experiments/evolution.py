@@ -28,7 +28,8 @@ class Evolution:
 
     def __call__(self, lab: Lab) -> Result:
         """A panel for each model; the table has the medians at a few iterations."""
-        rows, columns, levels = [], {}, {}
+        rows, levels = [], {}
+        columns: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
         for name in lab.scale.group(self.group):
             label = LABELS[name]
             levels[label] = ("Exc-SM", float(np.median(lab.measured(name, "Exc-SM").arrays["W2"])))

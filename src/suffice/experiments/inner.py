@@ -32,7 +32,7 @@ class InnerSteps:
             for method in ("Exc-SM", "Exc-SSM"):
                 measures: dict[str, dict[str, np.ndarray]] = {"W₂": {}, "error of the mean": {}}
                 for steps in lab.scale.inner_steps:
-                    found = lab.measured(name, method, steps)
+                    found = lab.measured(name, method, lab.scale.other_inner(name, steps))
                     distances, errors = found.arrays["W2"], found.arrays["mean error"]
                     measures["W₂"][str(steps)], measures["error of the mean"][str(steps)] = distances, errors
                     rows.append(
@@ -66,7 +66,7 @@ class InnerTime:
         rows = []
         for name in lab.scale.group(self.group):
             for steps in lab.scale.inner_steps:
-                found = lab.measured(name, "Exc-SM", steps)
+                found = lab.measured(name, "Exc-SM", lab.scale.other_inner(name, steps))
                 number = len(found.arrays["W2"])
                 each = found.values["seconds"] / number
                 minutes = EXCHANGE_MINUTES[self.group].get(steps)

@@ -257,7 +257,7 @@ def _family(key: PRNGKeyArray, name: str, kind: str) -> ExponentialFamily | Regr
 
 def _packed(found: list[Posterior], kept: tuple[int, ...] | None) -> Record:
     """Posteriors of a block as one record, with those iterations of their histories (all if not told)."""
-    arrays = {"draws": np.stack([post.flat for post in found]).astype(np.float32)}
+    arrays: dict[str, np.ndarray] = {"draws": np.stack([post.flat for post in found]).astype(np.float32)}
     if found[0].weights is not None:
         arrays["weights"] = np.stack([post.flat_weights for post in found])
     info = found[0].info

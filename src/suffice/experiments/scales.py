@@ -26,7 +26,7 @@ class Scale:
         block: observations that are sampled together, and cached together.
         transport_draws: of either posterior that W₂ is taken of.
         exchange: warm-up and draws of the paper's exchange chains.
-        inner_steps: of the study of inner steps; None in `inner`: the paper's.
+        inner_steps: of the study of inner steps.
         chosen_inner: inner steps for iid models and for series outside that study.
         chains: warm-up, draws and number of our own chains.
         particles: of ABC.
@@ -86,6 +86,10 @@ class Scale:
             return min(number, self.lorenz_exchange[0]) if method.startswith("Exc") else number
         return min(self.observations, self.ratio_observations) if method == "PMC-RE" else self.observations
 
+    def other_inner(self, model: str, steps: int) -> int | None:
+        """The number of inner steps, or None where it is the one that all other items have: those pieces serve."""
+        return None if steps == self.chosen_inner[0 if model in IID else 1] else steps
+
     def measured_iterations(self) -> tuple[int, ...]:
         """The iterations of ABC, counted from 0, at which W₂ is measured."""
         return tuple(i for i in range(self.iterations) if i < self.dense_iterations or (i + 1) % 5 == 0)
@@ -107,7 +111,7 @@ SMOKE = Scale(
     block=2,
     transport_draws=30,
     exchange=(20, 40),
-    inner_steps=(2, 4),
+    inner_steps=(2,),
     chosen_inner=(2, 2),
     chains=(20, 20, 2),
     particles=30,

@@ -38,7 +38,7 @@ def reproduce(item: str, scale: Scale, *, out: Path, cache: Path, seed: int = 0,
     folder, pieces = out / scale.name, Cache(cache)
     folder.mkdir(parents=True, exist_ok=True)
     found = ITEMS[item].study(Lab(scale, pieces, seed=seed, results=folder, progress=progress))
-    seconds = round(sum(used.seconds for used in pieces.account.values()), 1)
+    seconds = round(float(sum(used.seconds for used in pieces.account.values())), 1)
     simulations = sum(used.simulations for used in pieces.account.values())
     files = [*_tables(item, found, folder), *_pictures(item, found, folder)]
     record = {"seconds": seconds, "simulations": simulations, "notes": found.notes, "seed": seed}
