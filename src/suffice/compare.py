@@ -17,7 +17,7 @@ from suffice.fitting import Fit
 from suffice.grid import GridPosterior
 from suffice.model import Model
 from suffice.posterior import Posterior
-from suffice.progress import bar
+from suffice.progress import Advance, bar
 from suffice.randomness import require_key
 from suffice.sampling import sample_each
 from suffice.sampling.running import Method
@@ -230,7 +230,7 @@ def _outcome(
     draws: int,
     level: float,
     seconds: float,
-    advance: Callable[[float], None],
+    advance: Advance,
     *,
     curves: bool,
 ) -> Outcome:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import suffice as sf
-from suffice.cli import MODELS
+from suffice.cli.models import MODELS
 
 SHAPES = {
     "gaussian": (10,),
