@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-import simulators
+from tests.simulation import simulators
 
 import suffice as sf
 

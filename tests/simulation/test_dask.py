@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import pytest
-import simulators
-from outside import PRIOR, jax_normal, outside
+from tests.simulation import simulators
+from tests.simulation.outside import PRIOR, jax_normal, outside
 
 import suffice as sf
 from suffice.simulation import simulate_at, sinks
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "PYTHONWARNINGS": "ignore",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # as in tests: the same bits need the same compiler settings
     }
-    common = {"cwd": folder, "env": environment, "stderr": subprocess.DEVNULL}
+    common: dict[str, Any] = {"cwd": folder, "env": environment, "stderr": subprocess.DEVNULL}
     dask = [sys.executable, "-m", "dask"]
     scheduler: Any = subprocess.Popen(
         [*dask, "scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1", "--scheduler-file", str(file)],

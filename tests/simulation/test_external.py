@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-import simulators
 from numpyro.distributions import constraints
-from outside import PRIOR, outside
+from tests.simulation import simulators
+from tests.simulation.outside import PRIOR, outside
 
 import suffice as sf
 from suffice.simulation import dependence_sentence, simulate_at
@@ -151,7 +151,7 @@ def test_python_and_numpy_generators_are_seeded_too(key: jax.Array) -> None:
 def test_an_interrupted_run_leaves_nothing_running(key: jax.Array) -> None:
     maker = maker_of(key, outside(simulators.endless))
     with workers_of(2) as workers:
-        made = dispatch(maker, [range(100)], workers)
+        made: Any = dispatch(maker, [range(100)], workers)
         next(made)
         made.close()  # as KeyboardInterrupt would
     assert threading.active_count() < 50  # reached at all: endless simulations were ended

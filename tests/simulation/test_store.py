@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-import simulators
 import zarr
-from outside import outside
+from tests.simulation import simulators
+from tests.simulation.outside import outside
 
 import suffice as sf
 from suffice.simulation import StoredRows, merge, store
@@ -62,7 +62,12 @@ def test_a_store_holds_the_run(path: Path, whole: sf.Simulations) -> None:
 def test_nothing_finished_is_made_again(path: Path, whole: sf.Simulations, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[range] = []
     put = store.Store.put
-    monkeypatch.setattr(store.Store, "put", lambda self, rows, *rest: made.append(rows) or put(self, rows, *rest))
+
+    def noted(self: store.Store, rows: range, *rest: Any) -> Any:
+        made.append(rows)
+        return put(self, rows, *rest)
+
+    monkeypatch.setattr(store.Store, "put", noted)
     assert same(sf.simulate(KEY, outside(), 300, store=path), whole)
     assert same(sf.simulate(KEY, outside(), 100, store=path), whole[:100])
     assert not made
@@ -219,7 +224,7 @@ def test_a_full_disk(
 ) -> None:
     from zarr.storage import _local
 
-    write, written = _local._put, []
+    write, written = _local._put, list[Any]()
 
     def full(place: Path, *rest: Any, **named: Any) -> int:
         if len(written) > 60:
@@ -285,9 +290,9 @@ def test_shards_that_do_not_fit(tmp_path: Path, path: Path) -> None:
         merge(shards, tmp_path / "merged")
     with pytest.raises(sf.StorageError, match="is shard 1 of 2 of a run of 100 simulations, but shard 2 of 2"):
         sf.simulate(KEY, outside(), 100, store=shards[0], shard=(2, 2))
-    for shard, words in [((0, 2), "between 1 and n"), ((3, 2), "between 1 and n"), ((1, 101), "cannot be cut")]:
+    for part, words in [((0, 2), "between 1 and n"), ((3, 2), "between 1 and n"), ((1, 101), "cannot be cut")]:
         with pytest.raises(ValueError, match=words):
-            sf.simulate(KEY, outside(), 100, store=tmp_path / "new", shard=shard)
+            sf.simulate(KEY, outside(), 100, store=tmp_path / "new", shard=part)
     with pytest.raises(ValueError, match="needs store=path"):
         sf.simulate(KEY, outside(), 100, shard=(1, 2))
 
@@ -296,7 +301,12 @@ def test_reading_lazily(path: Path, whole: sf.Simulations, monkeypatch: pytest.M
     lazy = sf.Simulations.open(path, memory=0)
     read: list[int] = []
     column = store.Store.column
-    monkeypatch.setattr(store.Store, "column", lambda self, name, a, b: read.append(b - a) or column(self, name, a, b))
+
+    def noted(self: store.Store, name: str, a: int, b: int) -> Any:
+        read.append(b - a)
+        return column(self, name, a, b)
+
+    monkeypatch.setattr(store.Store, "column", noted)
     assert isinstance(lazy.x, StoredRows)
     assert (lazy.x.shape, lazy.x.ndim, len(lazy.x), lazy.x.nbytes) == ((300, 4), 2, 300, 4800)
     part = lazy[40:200][np.arange(160) % 3 == 0]

@@ -49,9 +49,11 @@ def train(
     """
     key_epochs, key_look = jax.random.split(key)
     parameters, fixed = eqx.partition(module, module.trainable())
-    streamed = isinstance(pairs, Blocks)
-    batch = pairs.batch if streamed else min(training.batch_size, len(pairs.y))
-    steps = (len(pairs) * pairs.rows if streamed else len(pairs.y)) // batch
+    if isinstance(pairs, Blocks):
+        batch, rows = pairs.batch, len(pairs) * pairs.rows
+    else:
+        batch, rows = min(training.batch_size, len(pairs.y)), len(pairs.y)
+    steps = rows // batch
     state = State(parameters, _optimiser(training, steps, parameters).init(parameters))
     saved = Checkpoint.open(checkpoint, (key, objective, training, pairs, held_out, parameters))
     history = History.from_archive(saved.reached, saved.others) if saved.reached else History.empty()

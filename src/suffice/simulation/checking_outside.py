@@ -78,4 +78,5 @@ def _simulated(model: Model, theta: np.ndarray, seed: np.ndarray) -> Made:
         parts = {rows.start: made for rows, made in dispatch(maker, [range(len(theta))], workers)}
     ordered = [parts[start] for start in sorted(parts)]
     errors = [text for part in ordered for text in part.errors]
-    return Made(*(np.concatenate(column) for column in list(zip(*ordered, strict=True))[:4]), errors)
+    theta, x, status, seconds = (np.concatenate([part[column] for part in ordered]) for column in range(4))
+    return Made(theta, x, status, seconds, errors)

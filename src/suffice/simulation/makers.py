@@ -52,9 +52,10 @@ class Compiled:
 
     def made(self, rows: range, answer: tuple[Pairs, float]) -> Made:
         """See `Maker`."""
-        (theta, x, status), seconds = answer
+        theta, x, status = (np.asarray(part) for part in answer[0])
+        seconds = answer[1]
         each = np.full(len(rows), seconds / len(rows), np.float32)
-        return Made(theta, x, status, each, [])
+        return Made(np.asarray(theta), np.asarray(x), np.asarray(status), each, [])
 
     def lost(self, rows: range, reason: str) -> Made:
         """See `Maker`."""
