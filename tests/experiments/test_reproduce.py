@@ -135,6 +135,21 @@ def test_settings_decide_which_piece_it_is(tmp_path: Path) -> None:
     assert len(made) == 3
 
 
+def test_pieces_of_pieces_are_in_the_account_once(tmp_path: Path) -> None:
+    def inner(_: Path) -> tuple[Record, int]:
+        return Record({}, {}), 5
+
+    def outer(cache: Cache) -> tuple[Record, int]:
+        cache.fetch("inner", {"n": 0}, inner, keep=True)
+        return cache.fetch("inner", {"n": 0}, inner, keep=True), 3
+
+    for _ in range(2):  # made, then from the cache: the same account
+        cache = Cache(tmp_path)
+        for name in ("one", "two"):
+            cache.fetch(name, {}, lambda _, cache=cache: outer(cache))
+        assert sorted(used.simulations for used in cache.account.values()) == [3, 3, 5]
+
+
 def test_scales_know_fits_and_posteriors_apart(tmp_path: Path) -> None:
     smoke = Lab(SCALES["smoke"], Cache(tmp_path), progress=False)
     longer = Lab(replace(SCALES["smoke"], exchange=(40, 40)), Cache(tmp_path), progress=False)

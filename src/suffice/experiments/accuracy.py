@@ -34,10 +34,10 @@ class PosteriorPictures:
         shown: dict[str, dict[str, Posterior]] = {}
         truths, prior, rows = {}, {}, []
         for name in lab.scale.group(self.group):
-            model, label = model_of(name), LABELS[name]
+            model, label, methods = model_of(name), LABELS[name], lab.scale.methods_of(name, self.methods)
             exact = lab.exact(name, lab.scale.observations).arrays
             shown[label] = {"exact": Posterior(exact["draws"][0][None], model.names)}
-            shown[label] |= {method: lab.sampled(name, method).posteriors[0] for method in self.methods}
+            shown[label] |= {method: lab.sampled(name, method).posteriors[0] for method in methods}
             truths[label] = lab.observations(name).theta[0]
             low, high = bounds(model.prior.support, (model.num_parameters,))
             prior[label] = {"low": np.asarray(low), "high": np.asarray(high)}
@@ -72,7 +72,7 @@ class Boxplots:
         for name in lab.scale.group(self.group):
             measures: dict[str, dict[str, np.ndarray]] = {"W₂": {}, "error of the mean": {}}
             floor = _floor(lab, name)
-            for method in self.methods:
+            for method in lab.scale.methods_of(name, self.methods):
                 found = lab.measured(name, method)
                 distances, errors = found.arrays["W2"], found.arrays["mean error"]
                 measures["W₂"][method], measures["error of the mean"][method] = distances, errors

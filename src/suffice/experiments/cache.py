@@ -40,14 +40,22 @@ class Record:
 
 @dataclass(frozen=True)
 class Used:
-    """What a piece cost when it was made."""
+    """What a piece cost when it was made, without the pieces it is made from."""
 
     seconds: float
     simulations: int
 
 
+@dataclass
+class _Making:
+    """A piece in the making: which others it asked for, and the seconds that these took."""
+
+    pieces: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
 class Cache:
-    """A folder of pieces, and the account of those that were asked for.
+    """A folder of pieces, and the account of those that were asked for, directly or by others.
 
     Pieces are written whole or not at all, so that a killed run goes on with all that were finished. Their seconds and
     simulations are written beside them: a piece from the cache costs on paper what it cost when it was made.
@@ -57,27 +65,55 @@ class Cache:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.account: dict[str, Used] = {}
+        self._kept: dict[str, Any] = {}
+        self._making: list[_Making] = []
 
-    def fetch(self, name: str, settings: Settings, make: Callable[[Path], tuple[Any, int]]) -> Any:
-        """The piece with these settings, made now if it is not there.
+    def fetch(
+        self, name: str, settings: Settings, make: Callable[[Path], tuple[Any, int]], *, keep: bool = False
+    ) -> Any:
+        """The piece with these settings, made now if it is not there; `keep`: in memory too.
 
         `make` gets a path where it may leave a checkpoint, and gives the piece, anything that can be saved, and how
         many simulations it took.
         """
         stem = f"{name}-{fingerprint(settings)}"
-        path, checkpoint, cost = (self.folder / f"{stem}{end}" for end in (".npz", ".checkpoint", ".json"))
-        if path.exists() and cost.exists():
-            self.account[stem] = Used(**json.loads(cost.read_text())["cost"])
-            return storage.load(path)
-        began = time.monotonic()
-        piece, simulations = make(checkpoint)
-        used = Used(round(time.monotonic() - began, 2), simulations)
-        storage.save(piece, path)
-        with storage.atomic(cost) as file:
-            file.write(json.dumps({"cost": vars(used), "settings": settings}, indent=1, sort_keys=True).encode())
+        path, cost = self.folder / f"{stem}.npz", self.folder / f"{stem}.json"
+        if not (path.exists() and cost.exists()):
+            self._make(stem, settings, make)
+        if self._making:
+            self._making[-1].pieces.append(stem)
+        self._enter(stem)
+        piece = self._kept[stem] if stem in self._kept else storage.load(path)
+        if keep:
+            self._kept[stem] = piece
+        return piece
+
+    def _make(self, stem: str, settings: Settings, make: Callable[[Path], tuple[Any, int]]) -> None:
+        checkpoint, began = self.folder / f"{stem}.checkpoint", time.monotonic()
+        self._making.append(_Making())
+        try:
+            piece, simulations = make(checkpoint)
+        finally:
+            making = self._making.pop()
+        elapsed = time.monotonic() - began
+        if self._making:
+            self._making[-1].seconds += elapsed
+        storage.save(piece, self.folder / f"{stem}.npz")
+        used = {"seconds": round(elapsed - making.seconds, 2), "simulations": simulations}
+        record = {"cost": used, "pieces": sorted(set(making.pieces)), "settings": settings}
+        with storage.atomic(self.folder / f"{stem}.json") as file:
+            file.write(json.dumps(record, indent=1, sort_keys=True).encode())
         checkpoint.unlink(missing_ok=True)
-        self.account[stem] = used
-        return storage.load(path)
+
+    def _enter(self, stem: str) -> None:
+        """Put a piece, and those it was made from, into the account."""
+        cost = self.folder / f"{stem}.json"
+        if stem in self.account or not cost.exists():
+            return
+        record = json.loads(cost.read_text())
+        self.account[stem] = Used(**record["cost"])
+        for other in record["pieces"]:
+            self._enter(other)
 
 
 def fingerprint(settings: Settings) -> str:

@@ -33,6 +33,9 @@ class Claims:
                 rows.append({"claim": claim, "holds": "yes" if holds else "no", "figures": figures})
             except FileNotFoundError as missing:
                 rows.append({"claim": claim, "holds": "not run", "figures": f"needs `{missing}` at this scale"})
+            except KeyError as missing:
+                words = f"{missing.args[0]} is left out at this scale"
+                rows.append({"claim": claim, "holds": "not run", "figures": words})
         note = f"Alike: medians of W₂ within a factor of {CLOSE}. Figures are median W₂ unless told otherwise."
         return Result({"": pd.DataFrame(rows)}, notes=(note,))
 

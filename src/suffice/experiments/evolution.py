@@ -34,7 +34,7 @@ class Evolution:
             label = LABELS[name]
             levels[label] = ("Exc-SM", float(np.median(lab.measured(name, "Exc-SM").arrays["W2"])))
             columns[label] = {}
-            for method in self.methods:
+            for method in lab.scale.methods_of(name, self.methods):
                 arrays = lab.measured(name, method).arrays
                 columns[label][method] = (arrays["simulations"], arrays["curve"])
                 medians = np.median(arrays["curve"], axis=0)
@@ -77,7 +77,7 @@ class SimulationsNeeded:
         for name in lab.scale.group("likelihood"):
             for target in (self.target, *self.others):
                 goal = float(np.median(lab.measured(name, target).arrays["W2"]))
-                for method in SEQUENTIAL:
+                for method in lab.scale.methods_of(name, SEQUENTIAL):
                     cells = _reached(lab.measured(name, method), goal, method, lab.scale.simulations)
                     if target == self.target:
                         printed = ITERATIONS_TO_MATCH[name][method]

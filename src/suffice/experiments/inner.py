@@ -29,7 +29,7 @@ class InnerSteps:
         """One row a model, fit and number of steps."""
         rows, columns = [], {}
         for name in lab.scale.group(self.group):
-            for method in ("Exc-SM", "Exc-SSM"):
+            for method in lab.scale.methods_of(name, ("Exc-SM", "Exc-SSM")):
                 measures: dict[str, dict[str, np.ndarray]] = {"W₂": {}, "error of the mean": {}}
                 for steps in lab.scale.inner_steps:
                     found = lab.measured(name, method, lab.scale.other_inner(name, steps))

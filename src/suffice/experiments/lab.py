@@ -68,7 +68,6 @@ class Lab:
         self, scale: Scale, cache: Cache, *, seed: int = 0, results: Path | None = None, progress: bool = True
     ) -> None:
         self.scale, self.cache, self.seed, self.results, self.progress = scale, cache, seed, results, progress
-        self._fits: dict[tuple[str, str, int], Fit] = {}
 
     def key(self, *words: object) -> PRNGKeyArray:
         """The key of a purpose."""
@@ -88,27 +87,25 @@ class Lab:
 
     def fit(self, name: str, kind: str, seed: int = 0) -> Fit:
         """The paper's fit by "SM", "SSM" or "FP"; "ours"; "ours-SM" and "ours-SSM" with p statistics."""
-        if (name, kind, seed) not in self._fits:
-            training = self.training(name, kind)
-            settings = self.fit_settings(name, kind, seed) | {"training": asdict(training)}
+        training = self.training(name, kind)
+        settings = self.fit_settings(name, kind, seed) | {"training": asdict(training)}
 
-            def make(checkpoint: Path) -> tuple[Fit, int]:
-                sims, key = self.simulations(name, seed), self.key("fit", name, kind, seed)
-                with quiet():
-                    made = fit(
-                        jax.random.fold_in(key, 1),
-                        model_of(name),
-                        sims,
-                        objective_of(name, kind),
-                        family=_family(key, name, kind),
-                        training=training,
-                        checkpoint=checkpoint,
-                        progress=self.progress,
-                    )
-                return made, len(sims)
+        def make(checkpoint: Path) -> tuple[Fit, int]:
+            sims, key = self.simulations(name, seed), self.key("fit", name, kind, seed)
+            with quiet():
+                made = fit(
+                    jax.random.fold_in(key, 1),
+                    model_of(name),
+                    sims,
+                    objective_of(name, kind),
+                    family=_family(key, name, kind),
+                    training=training,
+                    checkpoint=checkpoint,
+                    progress=self.progress,
+                )
+            return made, len(sims)
 
-            self._fits[name, kind, seed] = self.cache.fetch(f"fit-{name}-{kind}", settings, make)
-        return self._fits[name, kind, seed]
+        return self.cache.fetch(f"fit-{name}-{kind}", settings, make, keep=True)
 
     def fit_settings(self, name: str, kind: str, seed: int = 0) -> Settings:
         """What tells one fit from another."""

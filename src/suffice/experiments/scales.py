@@ -39,6 +39,7 @@ class Scale:
         lorenz_exchange: observations, inner steps, bridges, warm-up and draws of exchange chains on Lorenz96 small.
         predicted: posterior predictive simulations for each observation.
         bandwidth_simulations: prior simulations that γ is found from.
+        methods: for iid models and for series, at scales that leave methods out; None: all.
         derivatives: inputs, batch and numbers of outputs of the study of second derivatives.
     """
 
@@ -69,11 +70,19 @@ class Scale:
     predicted: int
     bandwidth_simulations: int
     derivatives: tuple[int, int, tuple[int, ...]]
+    methods: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def group(self, name: str) -> tuple[str, ...]:
         """The models of a group: "iid", "series", "likelihood" (both) or "lorenz"."""
         groups = {"iid": self.iid, "series": self.series, "likelihood": self.iid + self.series, "lorenz": self.lorenz}
         return groups[name]
+
+    def methods_of(self, model: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the wanted methods that this scale has for the model."""
+        if self.methods is None or model in LORENZ:
+            return wanted
+        kept = self.methods[0 if model in IID else 1]
+        return tuple(name for name in wanted if name in kept)
 
     def epochs_of(self, model: str) -> int | None:
         """The most epochs that this model is trained for; None: as its settings say."""
@@ -125,6 +134,10 @@ SMOKE = Scale(
     predicted=20,
     bandwidth_simulations=30,
     derivatives=(10, 20, (3,)),
+    methods=(
+        ("Exc-SM", "Exc-SSM", "ABC-SM", "ABC-FP", "PMC-SL", "PMC-RE", "Direct"),
+        ("Exc-SM", "ABC-FP", "PMC-SL", "Direct"),
+    ),
 )
 QUICK = Scale(
     name="quick",
