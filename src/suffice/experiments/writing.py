@@ -85,6 +85,7 @@ every item is shown at the largest scale it was made at. `paper` has the paper's
 item is made from; items share pieces, so they do not add up, and fits of one model that share their simulations count
 them each. D1–D11 are defects of the code released with the paper;
 unless a row says "as released", everything here follows the paper's text.
+Seconds were taken on two cores, beside other work: small ratios of them mean little.
 """
 DEFECTS = """## What the released code does otherwise
 
