@@ -99,11 +99,10 @@ class Problem(eqx.Module):
         return self.measure.traceable and self.ruler.traceable
 
     def traced(self, key: PRNGKeyArray, proposal: Proposal) -> Outcome:
-        """The simulations of a proposal; JAX code. Wanted rows are numbered first: the host leaves out the rest."""
+        """The simulations of a proposal; JAX code."""
         wanted = proposal.wanted
         theta = jnp.where(wanted[:, None], self.space.theta(proposal.position), self.safe)
-        numbers = jnp.where(wanted, jnp.cumsum(wanted), jnp.sum(wanted) + jnp.cumsum(~wanted)) - 1
-        measured = self.measure.traced(key, theta, numbers)
+        measured = self.measure.traced(key, theta, wanted)
         good = measured.good & wanted
         statistics = jnp.asarray(measured.statistics)
         distance = jnp.where(good, self.ruler(statistics, jnp.broadcast_to(self.observed, statistics.shape)), jnp.inf)

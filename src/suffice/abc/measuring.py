@@ -7,14 +7,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from suffice.errors import ModelError
 from suffice.model import Model
 from suffice.simulation import Status, simulate_at
-from suffice.simulation.blocks import Pairs, simulate_one
+from suffice.simulation.blocks import LANES, Pairs, simulate_one
 
-NUMBERS = 2**22  # numbers in the data simulated at once, at most: what bounds memory
+NUMBERS = 2**22  # numbers in the data that the host looks at at once, at most
 
 
 class Measured(NamedTuple):
@@ -62,20 +62,34 @@ class Measure(eqx.Module):
         return self.model.traceable and self.traceable_statistics
 
     def traced(
-        self, key: PRNGKeyArray, theta: Float[Array, "n p"], numbers: Int[Array, " n"] | None = None
+        self, key: PRNGKeyArray, theta: Float[Array, "n p"], wanted: Bool[Array, " n"] | None = None
     ) -> Measured:
-        """Statistics of one simulation at each row of θ; JAX code. Row number i uses the key `fold_in(key, i)`."""
+        """Statistics of one simulation at each row of θ that is wanted; JAX code.
 
-        def one(row: tuple[PRNGKeyArray, Array]) -> Measured:
-            pairs = simulate_one(self.model, *row)
+        The i-th of these rows uses the key `fold_in(key, i)`. They are simulated a group at a time, so the time taken
+        is that of the wanted rows; the last group is filled up with rows that are not, which must be no harm.
+        """
+
+        def one(key: PRNGKeyArray, theta: Array) -> Measured:
+            pairs = simulate_one(self.model, key, theta)
             return self._marked(jnp.asarray(self.statistics(pairs.x), theta.dtype), pairs.status)
 
-        numbers = jnp.arange(len(theta)) if numbers is None else numbers
-        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(numbers.astype(jnp.uint32))
-        at_once = max(1, NUMBERS // self.model.data_size)
-        if len(theta) <= at_once:
-            return jax.vmap(lambda *row: one(row))(keys, theta)
-        return jax.lax.map(one, (keys, theta), batch_size=at_once)
+        count, group = len(theta), min(LANES, len(theta))
+        wanted = jnp.ones(count, bool) if wanted is None else wanted
+        place = jnp.where(wanted, jnp.cumsum(wanted), jnp.sum(wanted) + jnp.cumsum(~wanted)) - 1
+        order = jnp.zeros(-(-count // group) * group, int).at[place].set(jnp.arange(count))
+
+        def simulate(number: Any, made: Measured) -> Measured:
+            start = number * group
+            rows = jax.lax.dynamic_slice_in_dim(order, start, group)
+            keys = jax.vmap(lambda i: jax.random.fold_in(key, i))((start + jnp.arange(group)).astype(jnp.uint32))
+            new = jax.vmap(one)(keys, theta[rows])
+            return jax.tree.map(lambda old, new: jax.lax.dynamic_update_slice_in_dim(old, new, start, 0), made, new)
+
+        nothing = jnp.zeros(len(order), bool)
+        empty = Measured(jnp.zeros((len(order), self.num_statistics), theta.dtype), nothing, nothing)
+        made = jax.lax.fori_loop(0, -(-jnp.sum(wanted) // group), simulate, empty)
+        return jax.tree.map(lambda part: part[place], made)
 
     def on_host(self, key: PRNGKeyArray, theta: Float[np.ndarray, "n p"], wanted: Bool[np.ndarray, " n"]) -> Measured:
         """The same at those rows of θ that are wanted; the i-th of them uses the key `fold_in(key, i)`."""
