@@ -146,7 +146,7 @@ def test_pieces_of_pieces_are_in_the_account_once(tmp_path: Path) -> None:
     for _ in range(2):  # made, then from the cache: the same account
         cache = Cache(tmp_path)
         for name in ("one", "two"):
-            cache.fetch(name, {}, lambda _, cache=cache: outer(cache))
+            cache.fetch(name, {}, lambda _: outer(cache))  # noqa: B023
         assert sorted(used.simulations for used in cache.account.values()) == [3, 3, 5]
 
 

@@ -17,6 +17,8 @@ from scipy.integrate import dblquad, simpson
 import suffice as sf
 from suffice.grid import GridPosterior
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 # Built here, outside of any change of precision, for the zoo keeps its models.
 MODELS = {
     "gaussian": sf.zoo.gaussian(),

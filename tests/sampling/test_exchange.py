@@ -19,6 +19,8 @@ from suffice.sampling.believing import note_doubts
 from suffice.sampling.kernels import KERNELS, Kernel, run_kernel
 from tests.exact_families import exact_fit
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 quiet = pytest.mark.filterwarnings("ignore::suffice.SamplingWarning")
 
 

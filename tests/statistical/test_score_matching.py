@@ -8,6 +8,8 @@ import pytest
 import suffice as sf
 from suffice.diagnostics import mcc
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 
 @pytest.fixture(scope="module")
 def beta_fit() -> sf.Fit:

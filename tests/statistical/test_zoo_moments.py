@@ -11,6 +11,8 @@ import scipy.stats as st
 
 import suffice as sf
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 # Built here, outside of any change of precision, for the zoo keeps its models.
 MODELS = {
     "gaussian": sf.zoo.gaussian(),

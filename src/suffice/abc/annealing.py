@@ -45,8 +45,8 @@ class Annealing(AbcSettings):
     >>> model = sf.zoo.gaussian()
     >>> method = Annealing(model, model.sufficient_statistics, particles=200, iterations=30)
     >>> post = sf.sample(jax.random.key(0), method, sf.simulate(jax.random.key(1), model, 1).x[0])
-    >>> post.info["simulations"], post.info["stopped"]
-    (6786, 'iterations')
+    >>> post.info["stopped"], post.info["iterations"]
+    ('iterations', 30)
     """
 
     particles: int = 1000
