@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import jax
 import typer
 from rich.table import Column, Table
 
@@ -31,6 +32,9 @@ def reproduce(
     from suffice.experiments import ITEMS, SCALES, write_page
     from suffice.experiments import reproduce as make
 
+    if jax.config.read("jax_compilation_cache_dir") is None:  # programs are pieces too: a killed run finds them again
+        jax.config.update("jax_compilation_cache_dir", str(cache.absolute() / "compiled"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     with speaking(quiet=quiet, as_json=as_json) as voice:
         if show:
             _list(voice)

@@ -125,6 +125,8 @@ def _inner_steps(group: str, enough: int) -> Callable[[Tables], Answer]:
         rows = table(f"inner-{group}")
         most = rows["inner steps"].max()
         chosen = enough if enough in set(rows["inner steps"]) else rows["inner steps"].min()
+        if chosen == most:
+            raise KeyError("a larger number of inner steps")
         words, ratios = [], []
         for (model, method), part in rows.groupby(["model", "method"], sort=False):
             by_steps = part.set_index("inner steps")["median W2"]

@@ -89,7 +89,8 @@ class SimulationsNeeded:
                     rows.append({"model": LABELS[name], "to match": target, "method": method} | cells)
         note = (
             "–: never within the iterations made. Exc-SM and Direct need the training simulations only, whatever the "
-            "number of observations. Medians over all observations that the method got."
+            "number of observations. Medians over all observations that the method got. Simulations of ABC include the "
+            "1,000 that scale its distance, which published ones do not."
         )
         return Result({"": pd.DataFrame(rows)}, notes=(note,))
 
