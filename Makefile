@@ -31,9 +31,9 @@ types: $(READY)  ## static types
 unit: $(READY)  ## the tests alone
 	$(BIN)/pytest
 
-docs: $(READY)  ## the documentation, as a site in site/
+docs: $(READY)  ## the documentation as a site, built strictly and without a network
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY)  ## every benchmark, as ratios taken in one run
 	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
