@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("dask")
     file = folder / "scheduler.json"
     environment = os.environ | {
-        "PYTHONPATH": str(Path(__file__).parent),
+        "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[2]))),
         "PYTHONWARNINGS": "ignore",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # as in tests: the same bits need the same compiler settings
     }
