@@ -1,7 +1,7 @@
 """The command `reproduce`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import typer
@@ -32,9 +32,7 @@ def reproduce(
     from suffice.experiments import ITEMS, SCALES, write_page
     from suffice.experiments import reproduce as make
 
-    if jax.config.read("jax_compilation_cache_dir") is None:  # programs are pieces too: a killed run finds them again
-        jax.config.update("jax_compilation_cache_dir", str(cache.absolute() / "compiled"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    _keep_programs(cache)
     with speaking(quiet=quiet, as_json=as_json) as voice:
         if show:
             _list(voice)
@@ -50,6 +48,14 @@ def reproduce(
         if write is not None:
             write_page(write, out)
             voice.say(f"Written: {write}")
+
+
+def _keep_programs(cache: Path) -> None:
+    """Keep compiled programs with the pieces, unless they are kept elsewhere: a killed run finds them again."""
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is None:
+        config.update("jax_compilation_cache_dir", str(cache.absolute() / "compiled"))
+        config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def _chosen(items: list[str], *, everything: bool, page: bool) -> list[str]:
