@@ -23,7 +23,7 @@ from suffice.simulation import StoredRows, merge, store
 from suffice.simulation.seeds import draws
 
 KEY = jax.random.key(5)
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -89,41 +89,44 @@ def test_jax_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 WRITER = """
-    import os, random, signal, sys, time, types
+    import os, random, signal, sys, threading, types
 
     # Only what simulates: some of what the whole package imports would start threads before the fork.
     package = sys.modules["suffice"] = types.ModuleType("suffice")
     package.__path__ = sys.argv[4:]
     import jax
     from suffice.model import Model
-    from suffice.simulation import Simulations, makers, simulate, store
+    from suffice.simulation import Simulations, simulate, store
     package.Model = Model
     sys.path.insert(0, sys.argv[1])
-    import simulators
-    store.CHUNK_SECONDS = 0.004
+    from tests.simulation import simulators
+    from zarr.storage import _local
+    store.CHUNK_BYTES = 24 * 8  # eight rows
     path, log, dice = sys.argv[2], sys.argv[3], random.Random(1)
 
-    def write(pipe):
-        from outside import outside  # this computes, which is nothing to do before a fork
+    def write(files, delay):
+        # Go on with the store; die when so many files have been written, and a moment has passed.
+        from tests.simulation.outside import outside  # this computes, which is nothing to do before a fork
         model = outside(simulators.quick)
         with open(log, "a") as file:
-            made = len(Simulations.open(path)) if os.path.exists(path) else 0
-            file.write(f"{made}\\n")
-        made = makers.Outside.made
-        makers.Outside.made = lambda *given: (os.write(pipe, b"!"), made(*given))[1]
-        simulate(jax.random.key(5), model, 600, store=path, executor=2)
-        os._exit(0)
+            file.write(f"{len(Simulations.open(path)) if os.path.exists(path) else 0}\\n")
+        put, left = _local._put, iter(range(files, -10_000, -1))
+
+        def put_and_die(*given, **named):
+            if next(left) == 0:
+                threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            return put(*given, **named)
+
+        _local._put = put_and_die
+        simulate(jax.random.key(5), model, 1200, store=path, executor=2)
+        os._exit(1)
 
     for _ in range(20):
-        reading, writing = os.pipe()
+        files, delay = dice.randrange(25), dice.uniform(0.0, 0.01)  # a new store begins with seven files
         child = os.fork()
         if child == 0:
-            write(writing)
-        os.close(writing)
-        os.read(reading, 1)  # the first simulations are made: soon the first will be written
-        time.sleep(dice.uniform(0.0, 0.25))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+            write(files, delay)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
     """
 
 
@@ -135,7 +138,7 @@ def test_twenty_times_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     path, log = tmp_path / "sims", tmp_path / "log"
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(WRITER), str(HERE), str(path), str(log)]
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(WRITER), str(ROOT), str(path), str(log)]
     subprocess.run([*command, *sf.__path__], check=True, timeout=300)
     counts = np.array([int(line) for line in log.read_text().split()])
     assert len(counts) == 20
@@ -143,9 +146,9 @@ def test_twenty_times_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert len(np.unique(counts)) > 5
     model = outside(simulators.quick)
     left = sf.load(path)
-    assert counts[-1] <= len(left) < 600
-    resumed = sf.simulate(KEY, model, 600, store=path)
-    uninterrupted = sf.simulate(KEY, model, 600)
+    assert counts[-1] <= len(left) < 1200
+    resumed = sf.simulate(KEY, model, 1200, store=path)
+    uninterrupted = sf.simulate(KEY, model, 1200)
     assert same(resumed, uninterrupted)
     assert not list(path.parent.glob("sims.lock"))
 
