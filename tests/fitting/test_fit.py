@@ -242,6 +242,27 @@ def test_rates_of_their_own(gamma_sims: sf.Simulations) -> None:
     assert not all(np.allclose(a, b, atol=1e-5) for a, b in zip(before, after, strict=True))
 
 
+def test_kept_weights_are_a_fading_average(gamma_sims: sf.Simulations) -> None:
+    """One step an epoch, so that fits of 1, 2 and 3 epochs show the weights that a fit of 3 averages."""
+    model = sf.zoo.gamma()
+    family = ExponentialFamily.default(jax.random.key(5), model)
+
+    def statistics(epochs: int, averaging: float | None) -> list[np.ndarray]:
+        settings = sf.Training(
+            epochs=epochs, batch_size=1800, schedule="constant", averaging=averaging, check_every=1, learning_rate=1e-3
+        )
+        fit = sf.fit(jax.random.key(1), model, gamma_sims, family=family, training=settings)
+        assert fit.history.best_epoch == epochs
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(fit.family.statistics)]
+
+    expected = [np.asarray(leaf) for leaf in jax.tree.leaves(family.statistics)]
+    for epochs in (1, 2, 3):
+        fading = np.exp(-1 / (0.5 * 3))
+        expected = [fading * a + (1 - fading) * b for a, b in zip(expected, statistics(epochs, None), strict=True)]
+    for a, b in zip(expected, statistics(3, 0.5), strict=True):
+        np.testing.assert_allclose(b, a, atol=1e-6)
+
+
 def stopping(losses: list[float], **settings: Any) -> History:
     training = sf.Training(check_every=1, epochs=len(losses), **settings)
     history = History.empty()

@@ -25,10 +25,11 @@ Trainable = Any  # a module with `trainable()` and `frozen_on(theta)`: an Expone
 
 
 class State(NamedTuple):
-    """What the next epoch needs."""
+    """What the next epoch needs; `average` are the weights that are looked at and kept."""
 
     parameters: PyTree
     optimiser: PyTree
+    average: PyTree
 
 
 def train(
@@ -54,7 +55,7 @@ def train(
     else:
         batch, rows = min(training.batch_size, len(pairs.y)), len(pairs.y)
     steps = rows // batch
-    state = State(parameters, _optimiser(training, steps, parameters).init(parameters))
+    state = State(parameters, _optimiser(training, steps, parameters).init(parameters), parameters)
     saved = Checkpoint.open(checkpoint, (key, objective, training, pairs, held_out, parameters))
     history = History.from_archive(saved.reached, saved.others) if saved.reached else History.empty()
     state, best = saved.state((state, parameters))
@@ -71,10 +72,10 @@ def train(
             else:
                 window = (jnp.asarray(first), jnp.asarray(count))
                 state, losses = _run_epochs(state, fixed, key_epochs, window, pairs, objective, training, steps, batch)
-            loss = float(_look(state.parameters, fixed, key_look, pairs.theta, held_out, objective, batch))
+            loss = float(_look(state.average, fixed, key_look, pairs.theta, held_out, objective, batch))
             history = history.extended(np.asarray(losses)[:count], loss, training, time.monotonic() - began)
             if history.best_epoch == history.epochs:
-                best = state.parameters
+                best = state.average
             reached, arrays = history.to_archive()
             saved.write(reached, (state, best), **arrays)
             advance(count, f"validation loss {loss:.4g}")
@@ -104,6 +105,7 @@ def _run_epochs(
     natural = pairs.theta if natural is None else natural
     here = len(pairs.y) // batch
     optimiser = _optimiser(training, steps, state.parameters)
+    newest = training.newest(steps)
 
     def mean_loss(parameters: PyTree, key: PRNGKeyArray, rows: Batch) -> Array:
         theta = rows.theta if training.natural_rows is None else natural[: training.natural_rows]
@@ -114,7 +116,9 @@ def _run_epochs(
         key, rows = inputs
         loss, gradient = jax.value_and_grad(mean_loss)(state.parameters, key, jax.tree.map(lambda a: a[rows], pairs))
         updates, optimiser_state = optimiser.update(gradient, state.optimiser)
-        return State(optax.apply_updates(state.parameters, updates), optimiser_state), loss
+        parameters = optax.apply_updates(state.parameters, updates)
+        average = optax.incremental_update(parameters, state.average, newest)
+        return State(parameters, optimiser_state, average), loss
 
     def epoch(index: Array, carried: tuple[State, Array]) -> tuple[State, Array]:
         state, losses = carried

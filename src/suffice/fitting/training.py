@@ -1,5 +1,6 @@
 """Settings of the training loop, and the paper's own values of them (its Table of hyperparameters)."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +25,8 @@ class Training:
         check_every: epochs between two looks at the validation loss.
         first_check: the epoch from which on looks count.
         patience: looks without improvement after which training stops.
+        averaging: over what share of all epochs weights are averaged, the latest counting most, before they are looked
+            at and kept; None: not at all.
         natural_rows: over how many training parameters η is standardised at each step; None: those of the batch, as in
             the paper. More rows make less noise, which matters where η has heavy tails.
         max_gradient: the norm at which gradients are clipped; none if not given.
@@ -39,6 +42,7 @@ class Training:
     check_every: int = 5
     first_check: int = 0
     patience: int = 20
+    averaging: float | None = 0.025
     natural_rows: int | None = 2000
     max_gradient: float | None = None
 
@@ -47,7 +51,7 @@ class Training:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1.")
-        for name in ("learning_rate", "decay", "natural_learning_rate", "natural_rows", "max_gradient"):
+        for name in ("learning_rate", "decay", "natural_learning_rate", "averaging", "natural_rows", "max_gradient"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} is {value!r}, but must be positive.")
@@ -64,6 +68,10 @@ class Training:
         if self.schedule == "exponential":
             return optax.exponential_decay(self.learning_rate, steps_per_epoch, self.decay, staircase=True)
         return optax.constant_schedule(self.learning_rate)
+
+    def newest(self, steps_per_epoch: int) -> float:
+        """The weight of the newest weights in their running average, which fades by e over the averaged epochs."""
+        return 1.0 if self.averaging is None else -math.expm1(-1.0 / (self.averaging * self.epochs * steps_per_epoch))
 
     @classmethod
     def paper(cls, model_name: str, objective: Literal["SM", "SSM", "FP"]) -> "Training":
@@ -86,6 +94,7 @@ class Training:
             check_every=check,
             first_check=start,
             patience=1,
+            averaging=None,
             natural_rows=None,
         )
 

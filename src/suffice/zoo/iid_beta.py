@@ -10,6 +10,7 @@ from numpyro.distributions import constraints
 
 from suffice.model import Model
 from suffice.zoo.priors import uniform
+from suffice.zoo.variates import standard_gamma
 
 SIZE = 10
 
@@ -19,8 +20,8 @@ def beta() -> Model:
     """x₁, …, x₁₀ ~ Beta(α, β), α, β ∈ [1, 3]; f = (Σ log x, Σ log(1 − x)), η = (α − 1, β − 1)."""
 
     def simulator(key: PRNGKeyArray, theta: Float[Array, "2"]) -> Float[Array, "10"]:
-        alpha, beta = theta
-        return jax.random.beta(key, alpha, beta, (SIZE,))
+        ones, others = (standard_gamma(jax.random.fold_in(key, i), theta[i], SIZE) for i in range(2))
+        return ones / (ones + others)
 
     def sufficient_statistics(x: Float[Array, "10"]) -> Float[Array, "2"]:
         return jnp.stack([jnp.sum(jnp.log(x)), jnp.sum(jnp.log1p(-x))])

@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -10,6 +9,7 @@ from numpyro.distributions import constraints
 
 from suffice.model import Model
 from suffice.zoo.priors import uniform
+from suffice.zoo.variates import standard_gamma
 
 SIZE = 10
 
@@ -20,7 +20,7 @@ def gamma() -> Model:
 
     def simulator(key: PRNGKeyArray, theta: Float[Array, "2"]) -> Float[Array, "10"]:
         k, scale = theta
-        return scale * jax.random.gamma(key, k, (SIZE,))
+        return scale * standard_gamma(key, k, SIZE)
 
     def log_likelihood(x: Float[Array, "10"], theta: Float[Array, "2"]) -> Float[Array, ""]:
         k, scale = theta
