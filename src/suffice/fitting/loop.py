@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from suffice.checkpoint import Checkpoint
 from suffice.errors import TrainingError, TrainingWarning
+from suffice.fitting.gradients import batch_gradient, in_pieces, piece_size
 from suffice.fitting.history import History
 from suffice.fitting.streaming import Blocks, stream_epochs
 from suffice.fitting.training import Training
@@ -54,7 +55,7 @@ def train(
         batch, rows = pairs.batch, len(pairs) * pairs.rows
     else:
         batch, rows = min(training.batch_size, len(pairs.y)), len(pairs.y)
-    steps = rows // batch
+    steps, size = rows // batch, piece_size(objective, module, held_out, batch)
     state = State(parameters, _optimiser(training, steps, parameters).init(parameters), parameters)
     saved = Checkpoint.open(checkpoint, (key, objective, training, pairs, held_out, parameters))
     history = History.from_archive(saved.reached, saved.others) if saved.reached else History.empty()
@@ -67,12 +68,14 @@ def train(
             first = history.epochs
             count = min(training.check_every, training.epochs - first)
             if isinstance(pairs, Blocks):
-                run = partial(_run_block, fixed, pairs.theta, objective, training, steps, batch)
+                run = partial(_run_block, fixed, pairs.theta, objective, training, steps, batch, size)
                 state, losses = stream_epochs(run, state, key_epochs, (first, count), pairs)
             else:
                 window = (jnp.asarray(first), jnp.asarray(count))
-                state, losses = _run_epochs(state, fixed, key_epochs, window, pairs, objective, training, steps, batch)
-            loss = float(_look(state.average, fixed, key_look, pairs.theta, held_out, objective, batch))
+                state, losses = _run_epochs(
+                    state, fixed, key_epochs, window, pairs, objective, training, steps, batch, size
+                )
+            loss = float(_look(state.average, fixed, key_look, pairs.theta, held_out, objective, size))
             history = history.extended(np.asarray(losses)[:count], loss, training, time.monotonic() - began)
             if history.best_epoch == history.epochs:
                 best = state.average
@@ -94,12 +97,13 @@ def _run_epochs(
     training: Training,
     steps: int,
     batch: int,
+    size: int,
     natural: Float[Array, "m p"] | None = None,
 ) -> tuple[State, Float[Array, " epochs"]]:
     """The epochs of the window (first, count), each over a new permutation of the pairs; the mean loss of each.
 
-    `steps` are those of a whole epoch; `natural` the parameters that η is standardised over, those of the pairs if not
-    given.
+    `steps` are those of a whole epoch; `size` the pairs that a step takes at a time; `natural` the parameters that η is
+    standardised over, those of the pairs if not given.
     """
     first, count = window
     natural = pairs.theta if natural is None else natural
@@ -107,14 +111,11 @@ def _run_epochs(
     optimiser = _optimiser(training, steps, state.parameters)
     newest = training.newest(steps)
 
-    def mean_loss(parameters: PyTree, key: PRNGKeyArray, rows: Batch) -> Array:
-        theta = rows.theta if training.natural_rows is None else natural[: training.natural_rows]
-        module = eqx.combine(parameters, fixed).frozen_on(theta)
-        return jnp.mean(objective.losses(key, module, rows))
-
     def step(state: State, inputs: tuple[PRNGKeyArray, Array]) -> tuple[State, Array]:
-        key, rows = inputs
-        loss, gradient = jax.value_and_grad(mean_loss)(state.parameters, key, jax.tree.map(lambda a: a[rows], pairs))
+        key, chosen = inputs
+        rows = jax.tree.map(lambda part: part[chosen], pairs)
+        theta = rows.theta if training.natural_rows is None else natural[: training.natural_rows]
+        loss, gradient = batch_gradient(key, objective, state.parameters, fixed, theta, rows, size)
         updates, optimiser_state = optimiser.update(gradient, state.optimiser)
         parameters = optax.apply_updates(state.parameters, updates)
         average = optax.incremental_update(parameters, state.average, newest)
@@ -137,6 +138,7 @@ def _run_block(
     training: Training,
     steps: int,
     batch: int,
+    size: int,
     state: State,
     key: PRNGKeyArray,
     epoch: int,
@@ -144,7 +146,7 @@ def _run_block(
 ) -> tuple[State, Array]:
     """One pass over a block; its mean loss."""
     window = (jnp.asarray(epoch), jnp.asarray(1))
-    state, losses = _run_epochs(state, fixed, key, window, pairs, objective, training, steps, batch, natural)
+    state, losses = _run_epochs(state, fixed, key, window, pairs, objective, training, steps, batch, size, natural)
     return state, losses[0]
 
 
@@ -156,19 +158,18 @@ def _look(
     theta: Float[Array, "n p"],
     held_out: Batch,
     objective: Objective,
-    batch: int,
+    size: int,
 ) -> Float[Array, ""]:
     """The mean loss on held-out pairs, η standardised over all training parameters; the same noise at every look."""
     module = eqx.combine(parameters, fixed).frozen_on(theta)
-    number = len(held_out.y)
-    groups = -(-number // batch)
-    rows = jnp.arange(groups * batch).reshape(groups, batch)
+    pieces = in_pieces(held_out, size)
 
-    def group_loss(rows: Array, key: PRNGKeyArray) -> Array:
-        taken = jax.tree.map(lambda a: a[jnp.minimum(rows, number - 1)], held_out)
-        return jnp.sum(jnp.where(rows < number, objective.losses(key, module, taken), 0.0))
+    def piece_loss(inputs: tuple[PRNGKeyArray, Batch]) -> Array:
+        key, rows = inputs
+        return jnp.sum(objective.losses(key, module, rows))
 
-    return jnp.sum(jax.lax.map(lambda inputs: group_loss(*inputs), (rows, jax.random.split(key, groups)))) / number
+    keys = jax.random.split(key, len(pieces.y))
+    return jnp.sum(jax.lax.map(piece_loss, (keys, pieces))) / len(held_out.y)
 
 
 def _optimiser(training: Training, steps: int, parameters: PyTree) -> optax.GradientTransformation:

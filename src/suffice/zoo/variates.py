@@ -1,4 +1,4 @@
-"""Gamma numbers for simulators, several times faster on the CPU than `jax.random.gamma`, which loops number by number."""
+"""Gamma numbers for simulators, many times faster on the CPU than those of JAX, which loops number by number."""
 
 import jax
 import jax.numpy as jnp
