@@ -1,9 +1,11 @@
 """Where simulations run and where they go: workers, overhead, the store; and a fit to a store larger than memory.
 
-    python benchmarks/bench_executors.py                 workers, overhead, store
-    python benchmarks/bench_executors.py stream 4        4 GB of simulations in a store, one epoch of a regression over
-                                                         them, and how much memory that took
-    python benchmarks/bench_executors.py stream 1 score  the same by score matching, which takes longer
+    python benchmarks/bench_executors.py                  workers, overhead, store
+    python benchmarks/bench_executors.py stream 4         4 GB of simulations in a store, one epoch of a regression over
+                                                          them, and how much memory that took
+    python benchmarks/bench_executors.py stream 4 sliced  the same by sliced score matching
+    python benchmarks/bench_executors.py stream 1 score   the same by exact score matching, whose cost grows with the
+                                                          number of coordinates once more: a thousand here
 
 All figures of one table come from one run; ratios differ less between machines than seconds.
 """
@@ -14,8 +16,11 @@ import statistics
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,14 +58,23 @@ def seconds(run: Callable[[], object], repetitions: int = 3) -> float:
 
 
 def workers() -> None:
-    """Populations of 200, as ABC makes them: one after the other, with the same child processes."""
-    model, theta = model_of(50.0), np.tile([[0.5, 1.5]], (200, 1))
-    taken = {}
+    """A whole run of annealing ABC, 50 ms a simulation, on one worker and on two."""
+    model, observed, taken = model_of(50.0), np.full(10, 0.5), {}
     for count in (1, 2):
-        simulate_at(KEY, model, theta[:4], executor=count)
-        taken[count] = seconds(lambda count=count: simulate_at(KEY, model, theta, executor=count))  # type: ignore[misc]
-    print(f"50 ms a simulation, a population of 200: 1 worker {taken[1]:.2f} s, 2 workers {taken[2]:.2f} s, ", end="")
-    print(f"{taken[1] / taken[2]:.2f} times as fast")
+        method = sf.Annealing(model, summary, particles=40, iterations=5, scale_simulations=20, executor=count)
+        simulate_at(KEY, model, np.tile([[0.5, 1.5]], (4, 1)), executor=count)  # child processes are there
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sf.SamplingWarning)  # so few draws are none to believe
+            run = partial(sf.sample, KEY, method, observed, progress=False)
+            if count == 1:
+                simulations = run().info["simulations"]  # and programs are compiled
+            taken[count] = seconds(run)
+    print(f"annealing ABC, 40 particles, 5 iterations, {simulations} simulations of 50 ms: ", end="")
+    print(f"1 worker {taken[1]:.2f} s, 2 workers {taken[2]:.2f} s, {taken[1] / taken[2]:.2f} times as fast")
+
+
+def summary(x: np.ndarray) -> np.ndarray:
+    return np.array([np.mean(x), np.std(x)])
 
 
 def overhead() -> None:
@@ -78,11 +92,10 @@ def store() -> None:
     model, num = model_of(1.0), 10_000
     sf.simulate(KEY, model, 500, progress=False)
     ratios = []
-    for _ in range(3):
+    for _ in range(7):
         with tempfile.TemporaryDirectory() as folder:
-            memory = seconds(lambda: sf.simulate(KEY, model, num, progress=False), 1)
-            path = Path(folder) / "sims"
-            stored = seconds(lambda path=path: sf.simulate(KEY, model, num, store=path, progress=False), 1)  # type: ignore[misc]
+            run = partial(sf.simulate, KEY, model, num, progress=False)
+            memory, stored = seconds(run, 1), seconds(partial(run, store=Path(folder) / "sims"), 1)
             ratios.append(stored / memory)
     told = ", ".join(f"{ratio:.3f}" for ratio in ratios)
     print(f"1 ms a simulation, {num}: with a store {told} times the seconds without (median {np.median(ratios):.3f})")
@@ -92,18 +105,25 @@ def wide(key: jax.Array, theta: jax.Array) -> jax.Array:
     return theta[0] + theta[1] * jax.random.normal(key, (1000,))
 
 
-def stream(gigabytes: float, *, score: bool) -> None:
-    """Simulations in a store, and one epoch over them."""
-    model = sf.zoo.ar2() if score else sf.Model(PRIOR, wide)
+OBJECTIVES: dict[str, Any] = {
+    "mean": sf.PosteriorMean(),
+    "score": sf.ScoreMatching(),
+    "sliced": sf.SlicedScoreMatching(),
+}
+
+
+def stream(gigabytes: float, objective: str) -> None:
+    """Simulations in a store, and one epoch over them with the network of a model without structure, an `Mlp`."""
+    model = sf.Model(PRIOR, wide)
     num = int(gigabytes * 2**30 / (4 * model.data_size))
     place = Path(tempfile.mkdtemp())
     began = time.perf_counter()
     sims = sf.simulate(KEY, model, num, store=place / "sims")
     print(f"{num} simulations, {sims.x.nbytes / 2**30:.2f} GB of x, in {time.perf_counter() - began:.0f} s; ", end="")
-    print(f"{_peak():.2f} GB resident at most so far")
+    print(f"{_peak():.2f} GB resident at most so far", flush=True)
     began = time.perf_counter()
-    objective = sf.ScoreMatching() if score else sf.PosteriorMean()
-    fit = sf.fit(KEY, model, sims, objective, training=sf.Training(epochs=1, batch_size=2000))
+    training = sf.Training(epochs=1, batch_size=2000)
+    fit = sf.fit(KEY, model, sims, OBJECTIVES[objective], training=training)
     print(f"one epoch in {time.perf_counter() - began:.0f} s, validation loss {fit.history.best_loss:.4g}; ", end="")
     print(f"{_peak():.2f} GB resident at most")
     shutil.rmtree(place)
@@ -115,7 +135,7 @@ def _peak() -> float:
 
 def main() -> None:
     if sys.argv[1:2] == ["stream"]:
-        stream(float(sys.argv[2]), score=sys.argv[3:] == ["score"])
+        stream(float(sys.argv[2]), *(sys.argv[3:] or ["mean"]))
         return
     workers()
     overhead()

@@ -17,7 +17,7 @@ from suffice.convergence import Convergence, convergence, from_groups
 from suffice.errors import SimulationWarning
 from suffice.model import Model
 from suffice.randomness import require_key
-from suffice.simulation import Status, simulate_at
+from suffice.simulation import Status, Where, simulate_at
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -124,7 +124,13 @@ class Posterior:
         return type(self)(self.flat[rows][None], self.names, info=self.info)
 
     def predictive(
-        self, key: PRNGKeyArray, model: Model, num: int | None = None, *, replicates: int | None = None
+        self,
+        key: PRNGKeyArray,
+        model: Model,
+        num: int | None = None,
+        *,
+        replicates: int | None = None,
+        executor: Where = None,
     ) -> Float[np.ndarray, "n ..."]:
         """Simulations of x from the posterior predictive, one row each.
 
@@ -134,12 +140,13 @@ class Posterior:
             num: simulations, one at each of as many `thinned` draws; if not given, one at each draw in the order of
                 `flat` (weighted draws are thinned to as many equal ones).
             replicates: iid replicates of x at each θ, along a second axis.
+            executor: where simulators that are no JAX code run, as for `simulate`.
         """
         if model.names != self.names:
             raise ValueError(f"The model has parameters {model.names}, but this posterior is of {self.names}.")
         theta = self.thinned(len(self.flat) if num is None else num).flat
         rows = theta if replicates is None else np.repeat(theta, replicates, axis=0)
-        pairs = simulate_at(require_key(key), model, rows)
+        pairs = simulate_at(require_key(key), model, rows, executor=executor)
         failed = int(np.sum(np.asarray(pairs.status) != Status.GOOD))
         if failed:
             warnings.warn(

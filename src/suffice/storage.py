@@ -6,7 +6,7 @@ kind of the artefact, the version of its layout and everything that is no array.
 
 import json
 import os
-import tempfile
+import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -66,16 +66,28 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path)
     if not target.parent.is_dir():
         raise StorageError(f"Cannot write {target}: there is no folder {target.parent}. Create it first.")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+        flush_folder(target.parent)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk, as `os.fsync` has the content of a file; Windows does so by itself."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

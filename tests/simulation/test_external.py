@@ -1,11 +1,15 @@
 """Simulators that are no JAX code: the same numbers everywhere, and every way to fail is survived and told."""
 
+import importlib
 import multiprocessing
 import os
+import runpy
+import shutil
 import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +25,7 @@ from tests.simulation import simulators
 from tests.simulation.outside import PRIOR, outside
 
 import suffice as sf
+from suffice.model import worker
 from suffice.simulation import dependence_sentence, simulate_at
 from suffice.simulation.dispatch import dispatch
 from suffice.simulation.executors import workers_of
@@ -148,6 +153,30 @@ def test_python_and_numpy_generators_are_seeded_too(key: jax.Array) -> None:
     np.testing.assert_array_equal(simulate_at(key, model, theta).x, simulate_at(key, model, theta, executor=1).x)
 
 
+IMPORTED = """
+import jax.numpy as jnp, numpyro.distributions as dist, suffice as sf
+
+def simulator(theta, rng):
+    return rng.normal(theta["mean"], theta["sd"], (30, 2))
+
+prior = dist.Uniform(jnp.array([0.0, 1.0]), jnp.array([1.0, 2.0])).to_event(1)
+support = [dist.constraints.real, dist.constraints.real]
+model = sf.Model.external(prior, simulator, names=("mean", "sd"), support=support, markov_order=2)
+"""
+
+
+def test_a_model_at_the_top_of_a_module(key: jax.Array, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child imports the simulator's module, and with it makes the model: that must start no other child."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "top_model.py").write_text(IMPORTED)
+    model = importlib.import_module("top_model").model
+    assert model.data_shape == (30, 2)
+    assert sf.simulate(key, model, 3, executor=1).x.shape == (3, 30, 2)
+    monkeypatch.setitem(sys.modules, worker.CHILD, types.ModuleType(worker.CHILD))  # from here on, this is a child
+    with pytest.raises(RuntimeError, match="Put what simulates under `if __name__"):
+        worker.Sandbox(worker.Job(b"", ("true",), (), None, "float32", None, 0))
+
+
 def test_an_interrupted_run_leaves_nothing_running(key: jax.Array) -> None:
     maker = maker_of(key, outside(simulators.endless))
     with workers_of(2) as workers:
@@ -217,6 +246,33 @@ def test_the_example_in_c(key: jax.Array, tmp_path: Path) -> None:
     # The stationary variance is 1/(1 − φ²); means over 300 series, whose error is about 8 %.
     assert np.mean(x**2) == pytest.approx(1 / 0.36, rel=0.25)
     assert np.mean(x[:, 1:] * x[:, :-1]) / np.mean(x**2) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.skipif(not shutil.which("Rscript"), reason="needs R")
+def test_the_example_in_r(key: jax.Array) -> None:
+    prior = dist.Uniform(jnp.array([-0.9, 0.5]), jnp.array([0.9, 2.0])).to_event(1)
+    argv = ["Rscript", str(EXAMPLES / "simulator.R")]
+    if subprocess.run(["Rscript", "-e", "library(jsonlite)"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the R package jsonlite")
+    model = sf.Model.command(prior, argv, names=["phi", "sigma"], markov_order=1, data_shape=(20,))
+    theta = np.array([[0.8, 1.0], [0.8, 1.0], [-0.5, 2.0]])
+    pairs = simulate_at(key, model, theta)
+    assert (pairs.status == STATUS.GOOD).all()
+    assert len(np.unique(pairs.x)) == 60
+    np.testing.assert_array_equal(pairs.x[:1], simulate_at(key, model, theta[:1]).x)
+
+
+@pytest.mark.filterwarnings("ignore::suffice.SamplingWarning", "ignore::suffice.TrainingWarning")
+def test_the_example_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the source in C to a picture of the posterior."""
+    script = EXAMPLES / "external_command.py"
+    assert len(script.read_text().splitlines()) <= 60
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script), "--quick", "--picture", "posterior.png"])
+    runpy.run_path(str(script), run_name="__main__")
+    assert (tmp_path / "posterior.png").stat().st_size > 5000
+    assert len(sf.load(tmp_path / "simulations.zarr")) == 200
+    assert not (EXAMPLES / "simulator").exists()
 
 
 def test_commands_see_theta_and_a_seed_of_31_bits(key: jax.Array, tmp_path: Path) -> None:

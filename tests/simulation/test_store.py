@@ -19,7 +19,7 @@ from tests.simulation import simulators
 from tests.simulation.outside import outside
 
 import suffice as sf
-from suffice.simulation import StoredRows, merge, store
+from suffice.simulation import StoredRows, durable, merge, store
 from suffice.simulation.seeds import draws
 
 KEY = jax.random.key(5)
@@ -96,11 +96,10 @@ WRITER = """
     package.__path__ = sys.argv[4:]
     import jax
     from suffice.model import Model
-    from suffice.simulation import Simulations, simulate, store
+    from suffice.simulation import Simulations, durable, simulate, store
     package.Model = Model
     sys.path.insert(0, sys.argv[1])
     from tests.simulation import simulators
-    from zarr.storage import _local
     store.CHUNK_BYTES = 24 * 8  # eight rows
     path, log, dice = sys.argv[2], sys.argv[3], random.Random(1)
 
@@ -110,14 +109,14 @@ WRITER = """
         model = outside(simulators.quick)
         with open(log, "a") as file:
             file.write(f"{len(Simulations.open(path)) if os.path.exists(path) else 0}\\n")
-        put, left = _local._put, iter(range(files, -10_000, -1))
+        put, left = durable.put, iter(range(files, -10_000, -1))
 
         def put_and_die(*given, **named):
             if next(left) == 0:
                 threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
             return put(*given, **named)
 
-        _local._put = put_and_die
+        durable.put = put_and_die
         simulate(jax.random.key(5), model, 1200, store=path, executor=2)
         os._exit(1)
 
@@ -225,18 +224,16 @@ def test_damage_is_found_and_mended(array: str, how: str, path: Path, whole: sf.
 def test_a_full_disk(
     tmp_path: Path, small_chunks: None, whole: sf.Simulations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from zarr.storage import _local
+    write, written = durable.put, list[Any]()
 
-    write, written = _local._put, list[Any]()
-
-    def full(place: Path, *rest: Any, **named: Any) -> int:
+    def full(place: Path, value: Any) -> None:
         if len(written) > 60:
             raise OSError(errno.ENOSPC, "No space left on device")
         written.append(place)
-        return write(place, *rest, **named)
+        write(place, value)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_local, "_put", full)
+        patch.setattr(durable, "put", full)
         with pytest.raises(sf.StorageError, match=r"No space left on device\). Its \d+ finished simulations are safe"):
             sf.simulate(KEY, outside(), 300, store=tmp_path / "sims")
     kept = sf.load(tmp_path / "sims")

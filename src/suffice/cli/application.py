@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from suffice.errors import SamplingError, TrainingError
+from suffice.simulation.executors import Where, client_at
 
 app = typer.Typer(
     help="Likelihood-free inference with learned sufficient statistics.",
@@ -28,6 +29,11 @@ Folder = Annotated[Path, typer.Option("--run", help="The folder of the run: sett
 Seed = Annotated[int, typer.Option(help="The seed of everything random.", min=0)]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with what is in the folder of a killed or finished run.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="How many simulations run at once on this machine; as many as it has cores if not given.", min=1),
+]
+Dask = Annotated[str, typer.Option(help="The address of a Dask scheduler, whose workers simulate instead.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 
 EXPECTED = (ValueError, OSError, TrainingError, SamplingError)  # what the library raises for bad input, in sentences
@@ -80,6 +86,22 @@ def speaking(*, quiet: bool = False, as_json: bool = False) -> Iterator[Voice]:
     if as_json:
         json.dump(voice.facts | {"warnings": said}, sys.stdout, indent=1, default=_plain)
         print()
+
+
+@contextmanager
+def simulating(workers: int | None, dask: str) -> Iterator[Where]:
+    """Where a command simulates: the `executor` that its options stand for."""
+    if not dask:
+        yield workers
+        return
+    if workers is not None:
+        raise ValueError("--workers and --dask exclude each other: simulations run on this machine, or on a cluster.")
+    try:
+        client = client_at(dask)
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    with client:
+        yield client
 
 
 def _plain(value: Any) -> Any:

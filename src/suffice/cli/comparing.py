@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from suffice import plot, storage
-from suffice.cli.application import AsJson, Folder, ModelName, Quiet, Seed, app, speaking
+from suffice.cli.application import AsJson, Dask, Folder, ModelName, Quiet, Seed, Workers, app, simulating, speaking
 from suffice.cli.folders import RunFolder
 from suffice.cli.methods import METHODS, method_of
 from suffice.cli.models import model_of
@@ -25,6 +25,8 @@ def compare(
     ] = "direct,exchange",
     observations: Annotated[int, typer.Option(help="How many fresh observations.", min=1)] = 20,
     budget: Annotated[int | None, typer.Option(help="Simulations for each observation, at most.")] = None,
+    workers: Workers = None,
+    dask: Dask = "",
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -33,12 +35,12 @@ def compare(
 
     For example: `suffice compare gamma --run my-run --methods direct,annealing --budget 20000`
     """
-    with speaking(quiet=quiet, as_json=as_json) as voice:
+    with speaking(quiet=quiet, as_json=as_json) as voice, simulating(workers, dask) as executor:
         folder, made = RunFolder(run), model_of(model)
         fitted = storage.load(folder.need(folder.fit, f"fit {model} --run {run}"))
-        chosen = {name: method_of(name, made, fitted) for name in methods.split(",")}
+        chosen = {name: method_of(name, made, fitted, executor) for name in methods.split(",")}
         keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 100))
-        fresh = simulate(keys[0], made, observations, progress=False)
+        fresh = simulate(keys[0], made, observations, executor=executor, progress=False)
         found = run_comparison(keys[1], made, fresh, chosen, budget=budget, progress=voice.progress)
         table = found.table()
         shown = Table("method", *table.columns)

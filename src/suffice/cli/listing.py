@@ -3,7 +3,7 @@
 import typer
 from rich.table import Table
 
-from suffice.cli.application import AsJson, ModelName, Quiet, app, speaking
+from suffice.cli.application import AsJson, Dask, ModelName, Quiet, Workers, app, simulating, speaking
 from suffice.cli.models import MODELS, model_of
 from suffice.simulation import check as trial
 
@@ -27,13 +27,15 @@ def models(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def check(model: ModelName, quiet: Quiet = False, as_json: AsJson = False) -> None:
+def check(
+    model: ModelName, workers: Workers = None, dask: Dask = "", quiet: Quiet = False, as_json: AsJson = False
+) -> None:
     """Try a model out and say what was seen; exit code 1 if there is a problem.
 
     For example: `suffice check my_model.py:model`
     """
-    with speaking(quiet=quiet, as_json=as_json) as voice:
-        found = trial(model_of(model))
+    with speaking(quiet=quiet, as_json=as_json) as voice, simulating(workers, dask) as executor:
+        found = trial(model_of(model), executor=executor)
         voice.say(str(found))
         voice.note(ok=found.ok, problems=found.problems)
     raise typer.Exit(0 if found.ok else 1)

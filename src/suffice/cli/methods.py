@@ -7,23 +7,24 @@ from suffice.fitting import Fit
 from suffice.model import Model
 from suffice.sampling import Direct, Exchange
 from suffice.sampling.running import Method
+from suffice.simulation import Where
 from suffice.surrogates import RatioEstimation, SyntheticLikelihood
 
-METHODS: dict[str, Callable[[Model, Fit], Method]] = {
-    "direct": lambda model, fit: Direct(fit),
-    "exchange": lambda model, fit: Exchange(fit),
-    "annealing": lambda model, fit: Annealing(model, fit.statistics),
-    "rejection": lambda model, fit: Rejection(model, fit.statistics),
-    "markov-abc": lambda model, fit: MarkovAbc(model, fit.statistics),
-    "population-abc": lambda model, fit: PopulationAbc(model, fit.statistics),
-    "sequential-abc": lambda model, fit: SequentialAbc(model, fit.statistics),
-    "synthetic-likelihood": lambda model, fit: SyntheticLikelihood(model, fit.statistics),
-    "ratio-estimation": lambda model, fit: RatioEstimation(model, fit.statistics),
+METHODS: dict[str, Callable[[Model, Fit, Where], Method]] = {
+    "direct": lambda model, fit, where: Direct(fit),
+    "exchange": lambda model, fit, where: Exchange(fit),
+    "annealing": lambda model, fit, where: Annealing(model, fit.statistics, executor=where),
+    "rejection": lambda model, fit, where: Rejection(model, fit.statistics, executor=where),
+    "markov-abc": lambda model, fit, where: MarkovAbc(model, fit.statistics, executor=where),
+    "population-abc": lambda model, fit, where: PopulationAbc(model, fit.statistics, executor=where),
+    "sequential-abc": lambda model, fit, where: SequentialAbc(model, fit.statistics, executor=where),
+    "synthetic-likelihood": lambda model, fit, where: SyntheticLikelihood(model, fit.statistics, executor=where),
+    "ratio-estimation": lambda model, fit, where: RatioEstimation(model, fit.statistics, executor=where),
 }
 
 
-def method_of(name: str, model: Model, fit: Fit) -> Method:
-    """The method of that name, on this fit or with its statistics."""
+def method_of(name: str, model: Model, fit: Fit, executor: Where = None) -> Method:
+    """The method of that name, on this fit or with its statistics; `executor` says where it simulates, if it does."""
     if name not in METHODS:
         raise ValueError(f"There is no method {name!r}. The methods are: {', '.join(METHODS)}.")
-    return METHODS[name](model, fit)
+    return METHODS[name](model, fit, executor)

@@ -9,7 +9,19 @@ import typer
 from rich.table import Table
 
 from suffice import storage
-from suffice.cli.application import AsJson, Folder, ModelName, Quiet, Resume, Seed, app, speaking
+from suffice.cli.application import (
+    AsJson,
+    Dask,
+    Folder,
+    ModelName,
+    Quiet,
+    Resume,
+    Seed,
+    Workers,
+    app,
+    simulating,
+    speaking,
+)
 from suffice.cli.data import observed_in
 from suffice.cli.folders import RunFolder, stage_key
 from suffice.cli.methods import METHODS, method_of
@@ -39,6 +51,8 @@ def simulate(
     shard: Annotated[
         str, typer.Option(help="i/n: the i-th of n parts, for job arrays; `suffice merge` joins them.")
     ] = "",
+    workers: Workers = None,
+    dask: Dask = "",
     resume: Resume = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -47,7 +61,7 @@ def simulate(
 
     For example: `suffice simulate gamma --num 10000 --run my-run`
     """
-    with speaking(quiet=quiet, as_json=as_json) as voice:
+    with speaking(quiet=quiet, as_json=as_json) as voice, simulating(workers, dask) as executor:
         folder, part = RunFolder(run, resume=resume), _shard(shard)
         made = model_of(model)
         store = folder.simulations if part is None else run / f"shard-{part[0]}-of-{part[1]}"
@@ -55,7 +69,7 @@ def simulate(
         # A larger num goes on with what is there, so it is no other setting.
         folder.begin(stage, {"model": model, "seed": seed}, store)
         key = stage_key(seed, "simulate")
-        sims = make_simulations(key, made, num, store=store, shard=part, progress=voice.progress)
+        sims = make_simulations(key, made, num, store=store, shard=part, executor=executor, progress=voice.progress)
         voice.say(f"{len(sims):,} simulations in {store}, {len(sims) - sims.num_good} of them failed.")
         voice.note(simulations=len(sims), good=sims.num_good, store=str(store))
 
@@ -125,6 +139,8 @@ def sample_command(
     chains: Annotated[int, typer.Option(help="Chains.", min=1)] = 4,
     iid: Annotated[bool, typer.Option("--iid", help="The rows are independent replicates given one θ.")] = False,
     each: Annotated[bool, typer.Option("--each", help="A posterior for each row.")] = False,
+    workers: Workers = None,
+    dask: Dask = "",
     seed: Seed = 0,
     resume: Resume = False,
     quiet: Quiet = False,
@@ -134,13 +150,13 @@ def sample_command(
 
     For example: `suffice sample gamma data.csv --run my-run`
     """
-    with speaking(quiet=quiet, as_json=as_json) as voice:
+    with speaking(quiet=quiet, as_json=as_json) as voice, simulating(workers, dask) as executor:
         if iid and each:
             raise ValueError("--iid and --each exclude each other: one posterior given all rows, or one for each.")
         folder, made = RunFolder(run, resume=resume), model_of(model)
         observed = observed_in(data, made, many=iid or each)
         fitted = storage.load(folder.need(folder.fit, f"fit {model} --run {run}"))
-        chosen, rows = method_of(method, made, fitted), observed if each else observed[None]
+        chosen, rows = method_of(method, made, fitted, executor), observed if each else observed[None]
         for row in rows:
             chosen.observation(row, iid=iid)  # refuse it before anything is written
         asked = {"model": model, "data": str(data), "method": method, "draws": draws, "chains": chains, "seed": seed}
@@ -175,6 +191,8 @@ def report_command(
     run: Folder = Path("run"),
     method: Annotated[str, typer.Option(help="What is calibrated: as for `suffice sample`.")] = "direct",
     calibration: Annotated[int, typer.Option(help="Simulations to calibrate on; 0 for none.", min=0)] = 100,
+    workers: Workers = None,
+    dask: Dask = "",
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -183,18 +201,21 @@ def report_command(
 
     For example: `suffice report gamma --run my-run`
     """
-    with speaking(quiet=quiet, as_json=as_json) as voice:
+    with speaking(quiet=quiet, as_json=as_json) as voice, simulating(workers, dask) as executor:
         folder, made = RunFolder(run), model_of(model)
         posterior: Posterior = storage.load(folder.need(folder.posterior, f"sample {model} DATA --run {run}"))
         fitted = storage.load(folder.need(folder.fit, f"fit {model} --run {run}"))
-        check = predictive_check(stage_key(seed, "check"), made, posterior, posterior.info["observed"])
+        check = predictive_check(
+            stage_key(seed, "check"), made, posterior, posterior.info["observed"], executor=executor
+        )
         found = None
         if calibration:
-            chosen = method_of(method, made, fitted)
-            found = calibrate(stage_key(seed, "calibrate"), made, chosen, num=calibration, progress=voice.progress)
+            chosen = method_of(method, made, fitted, executor)
+            key = stage_key(seed, "calibrate")
+            found = calibrate(key, made, chosen, num=calibration, executor=executor, progress=voice.progress)
         predictive = None
         if made.markov_order is not None and not posterior.info.get("iid"):
-            predictive = posterior.predictive(stage_key(seed, "check"), made, 500)
+            predictive = posterior.predictive(stage_key(seed, "check"), made, 500, executor=executor)
         path = write_report(
             posterior, path=folder.report, fit=fitted, model=made, check=check, predictive=predictive,
             calibration=found, title=f"Posterior of {model}",

@@ -15,6 +15,7 @@ from suffice.fitting import Fit
 from suffice.model import Model
 from suffice.posterior import Posterior
 from suffice.randomness import require_key
+from suffice.simulation import Where
 
 Statistic = Callable[[np.ndarray], Any]
 Statistics = Mapping[str, Statistic] | Statistic | Fit
@@ -82,6 +83,7 @@ def predictive_check(
     statistics: Statistics | None = None,
     num: int = 1000,
     level: float = 0.05,
+    executor: Where = None,
 ) -> PredictiveCheck:
     """Posterior predictive check: whether the model, at its posterior, makes data like the observation.
 
@@ -98,6 +100,7 @@ def predictive_check(
             and largest value, and for series the correlation of successive values.
         num: predictions.
         level: the probability of a false alarm, at most, of the verdict.
+        executor: where simulators that are no JAX code run, as for `simulate`.
     """
     if observed is None:
         if "observed" not in posterior.info:
@@ -105,7 +108,8 @@ def predictive_check(
         observed = posterior.info["observed"]
     data, replicates = _observation(model, observed)
     _require_enough(num, data, model, statistics, level)
-    return _check(data, posterior.predictive(key, model, num, replicates=replicates), model, statistics, level)
+    x = posterior.predictive(key, model, num, replicates=replicates, executor=executor)
+    return _check(data, x, model, statistics, level)
 
 
 def prior_predictive_check(
@@ -116,6 +120,7 @@ def prior_predictive_check(
     statistics: Statistics | None = None,
     num: int = 1000,
     level: float = 0.05,
+    executor: Where = None,
 ) -> PredictiveCheck:
     """Prior predictive check: whether the model, over its prior, makes data like the observation.
 
@@ -126,7 +131,8 @@ def prior_predictive_check(
     data, replicates = _observation(model, observed)
     _require_enough(num, data, model, statistics, level)
     theta = np.asarray(model.prior.sample(key_prior, (num,)))
-    x = Posterior(theta[None], model.names).predictive(key_simulator, model, replicates=replicates)
+    drawn = Posterior(theta[None], model.names)
+    x = drawn.predictive(key_simulator, model, replicates=replicates, executor=executor)
     return _check(data, x, model, statistics, level)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from suffice.diagnostics.pairs import OfSquare, distance, energy, gaussian, pair_mean
 from suffice.model import Model
-from suffice.simulation import Simulations, simulate
+from suffice.simulation import Simulations, Where, simulate
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,15 +70,18 @@ def kernel_score(predictive: ArrayLike, observed: ArrayLike, bandwidth: float) -
     return Score(np.asarray(within - 2 * between, np.float64))
 
 
-def kernel_bandwidth(key: PRNGKeyArray, source: Model | Simulations | ArrayLike, num: int = 1000) -> float:
+def kernel_bandwidth(
+    key: PRNGKeyArray, source: Model | Simulations | ArrayLike, num: int = 1000, *, executor: Where = None
+) -> float:
     """The paper's γ: the median distance of pairs of *prior* simulations at each time step, then the median over time.
 
     Args:
         key: decides the simulations; not used if they are given.
         source: a model, or simulations from its prior: `Simulations`, or rows of x.
         num: simulations; of given ones, the first that many.
+        executor: where a model is simulated, as for `simulate`.
     """
-    sims = simulate(key, source, num) if isinstance(source, Model) else source
+    sims = simulate(key, source, num, executor=executor) if isinstance(source, Model) else source
     x = np.asarray(sims.good.x[:num] if isinstance(sims, Simulations) else np.asarray(sims)[:num])
     if x.ndim not in (2, 3) or len(x) < 2:
         raise ValueError(f"The simulations have shape {x.shape}, but must be at least two rows of x, (T, K) or (T,).")

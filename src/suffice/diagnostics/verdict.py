@@ -25,7 +25,7 @@ from suffice.posterior import Posterior
 from suffice.randomness import require_key
 from suffice.sampling import sample_each
 from suffice.sampling.running import Method
-from suffice.simulation import simulate
+from suffice.simulation import Where, simulate
 
 CONTRACTION = 0.1  # share of the prior variance below which the data are said to tell little
 
@@ -126,6 +126,7 @@ def calibrate(
     num_draws: int = 250,
     num_chains: int = 2,
     level: float = 0.05,
+    executor: Where = None,
     progress: bool = True,
 ) -> Calibration:
     """Is the method calibrated? Posteriors of `num` data sets from the model's prior, held against the truth.
@@ -139,6 +140,7 @@ def calibrate(
         num_draws: draws of each chain.
         num_chains: chains for each data set.
         level: the probability of a false alarm, over all tests together.
+        executor: where the data sets are simulated, as for `simulate`; a method that simulates has one of its own.
         progress: whether to show a bar.
 
     >>> import suffice as sf, jax
@@ -147,7 +149,7 @@ def calibrate(
     'No fault found at level 0.05 over 200 simulations.'
     """
     key_simulate, key_sample, key_points = jax.random.split(require_key(key), 3)
-    sims = simulate(key_simulate, model, num, progress=progress).good
+    sims = simulate(key_simulate, model, num, executor=executor, progress=progress).good
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SamplingWarning)
         posteriors = sample_each(

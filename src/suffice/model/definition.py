@@ -14,7 +14,8 @@ from numpyro.distributions import Distribution, constraints
 
 from suffice.charts import Chart, Support, describe, per_coordinate
 from suffice.errors import ModelError
-from suffice.model.external import External, not_traceable, require_shape, trial_shape
+from suffice.model.external import External, not_traceable, require_shape, stand_in_shape, trial_shape
+from suffice.model.worker import inside_child
 
 Simulator = Callable[[PRNGKeyArray, Float[Array, " p"]], Float[Array, "..."]]
 LogLikelihood = Callable[[Float[Array, "..."], Float[Array, " p"]], Float[Array, ""]]
@@ -178,6 +179,10 @@ class Model:
     ) -> "Model":
         _check_prior(prior)
         known = _checked_names(names, int(prior.event_shape[0]))
+        if data_shape is not None:
+            shape = require_shape(tuple(data_shape))
+        else:
+            shape = stand_in_shape(support, optional[1]) if inside_child() else trial_shape(prior, known, outside)
         model = object.__new__(cls)
         model._assign(
             prior=prior,
@@ -189,7 +194,7 @@ class Model:
             exchangeable=optional[2],
             sufficient_statistics=None,
             natural_parameters=None,
-            data_shape=trial_shape(prior, known, outside) if data_shape is None else require_shape(tuple(data_shape)),
+            data_shape=shape,
             outside=outside,
         )
         return model

@@ -1,6 +1,6 @@
 """Simulators that are no JAX code: any Python function, any program."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -77,6 +77,16 @@ def trial_shape(prior: Distribution, names: tuple[str, ...], outside: External) 
         f"The simulator failed at {TRIALS} of {TRIALS} parameters drawn from the prior; the last time, at {at}: "
         f"{outcome.error} Mend it, or give data_shape if it seldom works."
     )
+
+
+def stand_in_shape(support: Any, markov_order: int | None) -> tuple[int, ...]:
+    """A shape that agrees with the model's other settings, for a model that is made but not used.
+
+    A child that imports the file of its simulator makes the model of that file again. To find its shape out there would
+    take another child, which imports the file again, and so on without end.
+    """
+    width = (len(support),) if isinstance(support, Sequence) else ()
+    return width if width and markov_order is None else (1 + (markov_order or 0), *width)
 
 
 def require_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ GOOD, NOT_FINITE, WRONG_SHAPE, FAILED, CRASHED, TIMED_OUT = 0, 1, 3, 4, 5, 6
 AGAIN = (FAILED, CRASHED, TIMED_OUT)  # what a retry may mend
 
 SOURCE = ""  # this file, where it was read from something else than a file
+CHILD = "_suffice_child"  # marks the process of a child, among its modules
 IDLE = 60.0  # seconds after which a child without work ends
 ENDED_IDLE = 77  # its exit code then
 START = 600.0  # seconds within which a child must have loaded the simulator
@@ -165,6 +166,11 @@ class Sandbox:
     """A child process that has loaded one simulator."""
 
     def __init__(self, job: Job) -> None:
+        if inside_child():
+            raise RuntimeError(
+                "a simulation was asked for while the file of the simulator was being imported. Put what simulates "
+                "under `if __name__ == '__main__':`, or in another file."
+            )
         self.digest = job.digest()
         self.errors = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115
         self.process = subprocess.Popen(
@@ -257,6 +263,11 @@ class Sandbox:
         return f" Standard error: {text}" if text else ""
 
 
+def inside_child() -> bool:
+    """Whether this is a child that simulates: importing the file of its simulator there must start no other."""
+    return CHILD in sys.modules
+
+
 def _source() -> str:
     return SOURCE or Path(__file__).read_text()
 
@@ -268,7 +279,10 @@ def _child() -> None:
     faulthandler.enable()
     path, fields = pickle.load(orders)
     sys.path[:] = path
+    sys.modules[CHILD] = types.ModuleType(CHILD)
     job = Job(*fields)
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_read_orders, args=(orders, inbox), daemon=True).start()
 
     def reply(message: Any) -> None:
         pickle.dump(message, replies)
@@ -280,8 +294,6 @@ def _child() -> None:
         reply(_described(error))
         return
     reply("")
-    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_read_orders, args=(orders, inbox), daemon=True).start()
     while True:
         try:
             rows = inbox.get(timeout=IDLE)

@@ -4,6 +4,8 @@
 
 No inner chain and no further simulation, whatever the dimension of x. The data enter through Σf and n alone, so one
 compiled program serves any observation.
+
+What stands on blackjax is imported where it is used: see `suffice.sampling`.
 """
 
 import time
@@ -24,10 +26,7 @@ from suffice.grid import GridPosterior
 from suffice.posterior import Posterior
 from suffice.sampling.assembling import posteriors
 from suffice.sampling.chains import Run, run_chains
-from suffice.sampling.exchange import require_sound
-from suffice.sampling.nuts import NutsChain
 from suffice.sampling.target import Target
-from suffice.sampling.tempering import temper
 
 Sampler = Literal["nuts", "smc", "grid"]
 
@@ -59,6 +58,8 @@ class Direct:
                 raise ValueError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
         if self.sampler not in ("nuts", "smc", "grid"):
             raise ValueError(f"sampler is {self.sampler!r}, but must be 'nuts', 'smc' or 'grid'.")
+        from suffice.sampling.exchange import require_sound
+
         require_sound(self.fit, self.prior)
         if self.fit.normaliser is None:
             raise ValueError("The fit has no normaliser. Fit again, or use Exchange(fit), which needs none.")
@@ -93,8 +94,12 @@ class Direct:
         if self.sampler == "grid":
             draws = self._from_grids(key, evidence, run)
         elif self.sampler == "smc":
+            from suffice.sampling.tempering import temper
+
             draws, numbers = temper(key, target, evidence, run)
         else:
+            from suffice.sampling.nuts import NutsChain
+
             chains = run_chains(key, NutsChain(target, self.warmup, self.max_doublings), evidence, run)
             draws, numbers = chains.draws, chains.info
         common = {"method": "Direct", "sampler": self.sampler, "seconds": time.monotonic() - began}

@@ -16,6 +16,7 @@ from suffice.model import Model
 from suffice.randomness import require_key
 from suffice.simulation.blocks import LANES, Pairs, simulate_block
 from suffice.simulation.checking_outside import outside_findings
+from suffice.simulation.executors import Where
 from suffice.simulation.findings import Check, Finding, idle_finding, named, noise_finding
 from suffice.simulation.simulations import Status
 
@@ -23,25 +24,26 @@ WORTHLESS = 0.5  # share of failed simulations in the first block at which a run
 TRIALS = 32  # pairs of key and θ at which the effect of each is looked at
 
 
-def check(model: Model, *, key: PRNGKeyArray | None = None) -> Check:
+def check(model: Model, *, key: PRNGKeyArray | None = None, executor: Where = None) -> Check:
     """Try `model` out on a few hundred simulations and say what was seen, in sentences.
 
-    The same key (0 if not given) gives the same answer, but for the seconds.
+    The same key (0 if not given) gives the same answer, but for the seconds. `executor` says where a simulator that is
+    no JAX code runs, as for `simulate`.
 
     >>> import suffice as sf
     >>> sf.check(sf.zoo.ar2()).ok
     True
     """
     key = require_key(jax.random.key(0) if key is None else key)
-    return Check(tuple(_findings(key, model)))
+    return Check(tuple(_findings(key, model, executor)))
 
 
-def _findings(key: PRNGKeyArray, model: Model) -> Iterator[Finding]:
+def _findings(key: PRNGKeyArray, model: Model, executor: Where) -> Iterator[Finding]:
     key_block, key_theta, key_x = jax.random.split(key, 3)
     yield Finding(f"The prior draws {model.num_parameters} parameters: {', '.join(model.names)}.")
     yield _shape_finding(model)
     if not model.traceable:
-        yield from outside_findings(model, key_block, key_theta)
+        yield from outside_findings(model, key_block, key_theta, executor)
         return
     stray = _stray_index(model)
     if stray:

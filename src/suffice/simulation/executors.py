@@ -36,7 +36,7 @@ def workers_of(where: Where) -> Iterator[Workers]:
         with ThreadPoolExecutor(count, thread_name_prefix="suffice") as pool:
             yield Workers(pool, count, local=True)
     elif isinstance(where, str):
-        with _client(where) as client:
+        with client_at(where) as client:
             yield _of_client(client)
     elif isinstance(where, Executor):
         yield Workers(where, _count(where), local=isinstance(where, ThreadPoolExecutor))
@@ -76,7 +76,8 @@ def _of_client(client: Any) -> Workers:
     return Workers(client.get_executor(pure=False), max(1, sum(client.nthreads().values())), local=False)
 
 
-def _client(address: str) -> Any:
+def client_at(address: str) -> Any:
+    """A Dask client of the scheduler at this address, to be closed by the caller."""
     try:
         from distributed import Client
     except ImportError as error:

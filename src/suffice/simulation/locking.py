@@ -1,5 +1,7 @@
 """One writer at a time: a lock file beside the store, which a killed writer cannot leave locked."""
 
+import contextlib
+import importlib
 import json
 import os
 import socket
@@ -8,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from suffice.errors import StorageError
+
+LOCKED_BYTE = 2**30  # on Windows a locked byte cannot be read by others: one far behind the name of the writer
 
 
 @contextmanager
@@ -22,23 +26,23 @@ def sole_writer(path: Path) -> Iterator[None]:
     descriptor = _locked(lock, path)
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode(), 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode())
         yield
     finally:
-        lock.unlink(missing_ok=True)
+        with contextlib.suppress(PermissionError):  # Windows removes no open file: it is left, and not locked
+            lock.unlink(missing_ok=True)
         os.close(descriptor)
 
 
 def _locked(lock: Path, path: Path) -> int:
-    import fcntl
-
     while True:
         try:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise StorageError(f"Cannot write beside {path}: {error.strerror}. Choose another folder.") from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
         except OSError as error:
             owner = _owner(descriptor)
             os.close(descriptor)
@@ -57,9 +61,22 @@ def _locked(lock: Path, path: Path) -> int:
         return descriptor
 
 
-def _owner(descriptor: int) -> dict[str, str]:
+def _lock(descriptor: int) -> None:
+    """Lock an open file as this system does, or fail with an `OSError` at once."""
     try:
-        return {name: str(value) for name, value in json.loads(os.pread(descriptor, 4096, 0)).items()}
+        system = importlib.import_module("fcntl")
+    except ImportError:  # Windows
+        system = importlib.import_module("msvcrt")
+        os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
+        system.locking(descriptor, system.LK_NBLCK, 1)
+    else:
+        system.flock(descriptor, system.LOCK_EX | system.LOCK_NB)
+
+
+def _owner(descriptor: int) -> dict[str, str]:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    try:
+        return {name: str(value) for name, value in json.loads(os.read(descriptor, 4096)).items()}
     except (ValueError, AttributeError):
         return {}
 

@@ -1,13 +1,14 @@
 """The store: simulations on disk as a Zarr 3 group, written chunk by chunk, safe against being killed at any moment.
 
 Arrays `theta`, `x`, `seed`, `seconds`, `error` and `status`, one row a simulation, all cut into the same chunks. Zarr
-writes each chunk of an array to a file of its own, under another name first. `status` is written last, and a chunk
-counts as finished when its status does not say NOT_MADE: what was half written before a kill is written again.
-Checksums (crc32c) tell damaged chunks.
+writes each chunk of an array to a file of its own, under another name first. `status` is written last, when the others
+are on the disk (see `durable`), and a chunk counts as finished when its status does not say NOT_MADE: what was half
+written before a kill or a loss of power is written again. Checksums (crc32c) tell damaged chunks.
 """
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
+from suffice import storage
 from suffice.errors import StorageError
 from suffice.simulation.dispatch import Made
+from suffice.simulation.durable import DurableStore
 from suffice.simulation.lazily import StoredRows
 from suffice.simulation.simulations import TEXT, Simulations, Status
 
@@ -50,7 +53,7 @@ class Store:
         """The store at `path`, if it is one, and of a version that is known."""
         path = Path(path)
         try:
-            group = zarr.open_group(path, mode="r+" if write else "r")
+            group = zarr.open_group(DurableStore(path), mode="r+") if write else zarr.open_group(path, mode="r")
             record = dict(group.attrs)
         except (OSError, ValueError, KeyError) as error:
             raise StorageError(f"There is no store of simulations at {path} ({error}).") from error
@@ -67,7 +70,7 @@ class Store:
     def create(cls, path: Path, record: dict[str, Any], rows: int, like: Made, chunk: int) -> "Store":
         """A new store for `rows` simulations such as those of `like`; it appears whole or not at all."""
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        group = zarr.create_group(temporary, overwrite=True, attributes=record)
+        group = zarr.create_group(DurableStore(temporary), overwrite=True, attributes=record)
         columns = {
             "theta": (like.theta.shape[1:], like.theta.dtype, np.nan),
             "x": (like.x.shape[1:], like.x.dtype, np.nan),
@@ -86,6 +89,7 @@ class Store:
                 compressors=[Crc32cCodec()],
             )
         os.rename(temporary, path)
+        storage.flush_folder(path.absolute().parent)
         return cls.open(path, write=True)
 
     def grow(self, rows: int) -> None:
@@ -123,9 +127,15 @@ class Store:
     def _write(self, border: range, part: "_Part") -> None:
         fresh = np.flatnonzero(part.fresh)  # rows that were there already come before them
         rows = slice(border.start + int(fresh[0]), border.stop)
+
+        def write(name: str) -> None:
+            self.arrays[name][rows] = part.columns[name][fresh[0] :]
+
+        *others, last = ARRAYS
         try:
-            for name in ARRAYS:
-                self.arrays[name][rows] = part.columns[name][fresh[0] :]
+            with ThreadPoolExecutor(len(others)) as pool:  # the disk flushes all of them in the time of one
+                list(pool.map(write, others))
+            write(last)
         except OSError as error:
             done = int(np.sum(self.status != Status.NOT_MADE))
             raise StorageError(
