@@ -1,11 +1,9 @@
 """suffice: likelihood-free inference with learned sufficient statistics."""
 
 from importlib.metadata import version as _version
-from typing import TYPE_CHECKING, Any
 
 from suffice import diagnostics as diagnostics
 from suffice import plot as plot
-from suffice import sampling as _sampling
 from suffice import zoo as zoo
 from suffice.abc import Annealing as Annealing
 from suffice.abc import Euclidean as Euclidean
@@ -38,6 +36,8 @@ from suffice.model import Model as Model
 from suffice.posterior import Posterior as Posterior
 from suffice.report import report as report
 from suffice.sampling import Direct as Direct
+from suffice.sampling import Exchange as Exchange
+from suffice.sampling import diagnose_inner as diagnose_inner
 from suffice.sampling import maximum_likelihood as maximum_likelihood
 from suffice.sampling import profile as profile
 from suffice.sampling import sample as sample
@@ -52,18 +52,4 @@ from suffice.storage import load as load
 from suffice.surrogates import RatioEstimation as RatioEstimation
 from suffice.surrogates import SyntheticLikelihood as SyntheticLikelihood
 
-if TYPE_CHECKING:
-    from suffice.sampling import Exchange as Exchange
-    from suffice.sampling import diagnose_inner as diagnose_inner
-
 __version__ = _version("suffice")
-
-
-def __getattr__(name: str) -> Any:  # imported when first asked for: see `suffice.sampling`
-    if name not in ("Exchange", "diagnose_inner"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_sampling, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), "Exchange", "diagnose_inner"})

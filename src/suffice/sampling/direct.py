@@ -5,7 +5,7 @@
 No inner chain and no further simulation, whatever the dimension of x. The data enter through Σf and n alone, so one
 compiled program serves any observation.
 
-What stands on blackjax is imported where it is used: see `suffice.sampling`.
+What stands on blackjax is imported where it is used: its import starts JAX's backend, too early to choose devices.
 """
 
 import time

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blackjax.mcmc import hmc
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from suffice.randomness import fast
@@ -102,12 +101,16 @@ class Hmc:
         logarithms = jax.random.uniform(key_factors, (num,), like.dtype, np.log(SMALLEST), 0.0)
         return fast(jax.random.split(key_steps, num)), jnp.exp(logarithms)
 
-    def init(self, position: Float[Array, "..."], log_density: LogDensity) -> hmc.HMCState:
+    def init(self, position: Float[Array, "..."], log_density: LogDensity) -> Any:
         """The state at a position."""
+        from blackjax.mcmc import hmc  # importing it starts JAX's backend, whose devices could then not be chosen
+
         return hmc.init(position, log_density)
 
-    def step(self, noise: PyTree, state: hmc.HMCState, log_density: LogDensity, size: Float[Array, ""]) -> Moved:
+    def step(self, noise: PyTree, state: Any, log_density: LogDensity, size: Float[Array, ""]) -> Moved:
         """One step."""
+        from blackjax.mcmc import hmc
+
         key, factor = noise
         unit = jnp.ones(state.position.size, state.position.dtype)
         state, info = hmc.build_kernel()(key, state, log_density, factor * size, unit, self.leapfrogs)
