@@ -182,6 +182,8 @@ def test_a_process_killed_in_the_middle_goes_on(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "script.py").write_text(script)
     command = [sys.executable, "script.py", "killed", "150"]
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     process = subprocess.Popen(command, cwd=tmp_path)
     deadline = time.monotonic() + 120
     while not (tmp_path / "killed").exists() and time.monotonic() < deadline:
