@@ -14,8 +14,6 @@ from suffice.cli import app
 from suffice.cli.data import observed_in
 from suffice.cli.models import MODELS, model_of
 
-pytestmark = pytest.mark.usefixtures("optimised")
-
 runner = CliRunner()
 
 

@@ -18,8 +18,6 @@ from typer.testing import CliRunner
 import suffice as sf
 from suffice.cli import app
 
-pytestmark = pytest.mark.usefixtures("optimised")
-
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
