@@ -15,6 +15,26 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 # Most tests compile much and run little, so programs are not optimised; tests that run long ask for `optimised`.
 jax.config.update("jax_disable_most_optimizations", True)
 
+# Files that take longest, longest first.
+LONGEST = (
+    "tests/sampling/test_exchange.py",
+    "tests/test_docs.py",
+    "tests/test_cli.py",
+    "tests/sampling/test_direct.py",
+    "tests/fitting/test_fit.py",
+    "tests/statistical/test_score_matching.py",
+    "tests/family/test_normaliser.py",
+    "tests/matching/test_objectives.py",
+    "tests/oracles/test_derivatives.py",
+    "tests/experiments/test_reproduce.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: at the end no worker waits for another that has just begun one."""
+    place = {name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.nodeid.split("::")[0], len(LONGEST)))
+
 
 @pytest.fixture
 def key() -> jax.Array:
