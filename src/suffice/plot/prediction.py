@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -14,7 +13,7 @@ MOST_SERIES = 6  # variables of a multivariate series that are drawn
 
 
 def bands(
-    predictive: Float[ArrayLike, "m ..."], observed: ArrayLike, *, names: tuple[str, ...] | None = None
+    predictive: ArrayLike, observed: ArrayLike, *, names: tuple[str, ...] | None = None
 ) -> Figure:
     """What the posterior predicts at each step, as bands of 50% and 90%, and what was observed.
 
