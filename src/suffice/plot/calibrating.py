@@ -3,14 +3,15 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy import stats
 
 from suffice.diagnostics import Calibration, Coverage, Ranks
-from suffice.plot.style import INK, figure, legend, looks
+from suffice.plot.style import INK, figure, legend_below, looks
 
 
 def calibration(found: Calibration) -> Figure:
     """Ranks of each parameter and of all together, and coverage: each with the band that it should stay in."""
-    drawn, (panels,) = figure(1, 3, width=11.0, height=3.4)
+    drawn, (panels,) = figure(1, 3, width=11.0, height=4.0)
     _differences(panels[0], found.sbc)
     panels[0].set_title("ranks of each parameter", fontsize=9)
     _differences(panels[1], found.tarp, found.distance)
@@ -22,28 +23,31 @@ def calibration(found: Calibration) -> Figure:
 
 def ecdf(ranks: Ranks) -> Figure:
     """By how much the distribution function of ranks differs from the uniform one, and the band it should stay in."""
-    drawn, ((panel,),) = figure(width=5.0, height=3.4)
+    drawn, ((panel,),) = figure(width=5.0, height=3.8)
     _differences(panel, ranks)
     return drawn
 
 
 def histogram(ranks: Ranks) -> Figure:
-    """A histogram of the ranks of each quantity."""
+    """A histogram of the ranks of each quantity, and the band that one bar stays in but for `level` of the time."""
     number, bins = len(ranks.names), ranks.bins
-    drawn, (panels,) = figure(1, number, width=0.8 + 2.8 * number, height=2.6)
-    expected = len(ranks.ranks) / bins
+    drawn, (panels,) = figure(1, number, width=0.8 + 2.8 * number, height=3.0)
+    tails = (ranks.level / 2, 1 - ranks.level / 2)
+    low, high = stats.binom.ppf(tails, len(ranks.ranks), 1 / bins)
     for i, panel in enumerate(panels):
-        panel.axhline(expected, color=INK, linestyle=":", linewidth=1.0)
-        panel.bar(np.arange(bins) + 0.5, ranks.histogram[:, i], width=0.95, color="0.65")
+        panel.axhspan(low, high, color="0.88", linewidth=0, zorder=0, label=f"{1 - ranks.level:.0%} band of one bar")
+        panel.axhline(len(ranks.ranks) / bins, color=INK, linestyle=":", linewidth=1.0, label="expected")
+        panel.bar(np.arange(bins) + 0.5, ranks.histogram[:, i], width=0.9, color="0.5", zorder=0.5)
         panel.set_xlabel(f"rank of the truth, {ranks.names[i]}")
         panel.set_xticks([0, bins], ["0", str(ranks.num_draws)])
     panels[0].set_ylabel("simulations")
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, fontsize=8, ncols=2)
     return drawn
 
 
 def coverage(found: Coverage) -> Figure:
     """The share of credible regions that hold the truth against their level."""
-    drawn, ((panel,),) = figure(width=4.2, height=3.8)
+    drawn, ((panel,),) = figure(width=4.2, height=4.4)
     _coverage(panel, found)
     return drawn
 
@@ -58,7 +62,7 @@ def _differences(panel: Axes, *several: Ranks) -> None:
         panel.plot(ranks.levels, ranks.ecdf[:, i] - ranks.levels, label=ranks.names[i], linewidth=1.4, **look)
     panel.set_xlabel("fractional rank of the truth")
     panel.set_ylabel("share below, less expected")
-    legend(panel)
+    legend_below(panel)
 
 
 def _coverage(panel: Axes, found: Coverage) -> None:
@@ -70,4 +74,4 @@ def _coverage(panel: Axes, found: Coverage) -> None:
     panel.set_xlabel("credible level")
     panel.set_ylabel("share that holds the truth")
     panel.set_aspect("equal")
-    legend(panel)
+    legend_below(panel)

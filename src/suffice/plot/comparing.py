@@ -34,7 +34,7 @@ def convergence(found: Comparison, *, target: str | None = None) -> Figure:
         panel.plot(curve.simulations, curve.median, label=name, linewidth=1.5, **look)
     if target is not None:
         goal = float(np.median(found.outcomes[target].wasserstein))
-        panel.axhline(goal, color=INK, linestyle=":", linewidth=1.2, label=target)
+        panel.axhline(goal, color=INK, linewidth=0.8, label=target)
     panel.set_xscale("log")
     panel.set_xlabel("simulations for each observation")
     panel.set_ylabel("W₂ to the exact posterior")

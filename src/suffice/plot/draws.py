@@ -5,13 +5,13 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
-from scipy.stats import gaussian_kde, rankdata
+from scipy.stats import rankdata
 
 from suffice.grid import GridPosterior
-from suffice.plot.style import BLUE, INK, ORANGE, figure, legend, looks
+from suffice.plot.smoothing import density, highest
+from suffice.plot.style import BLUE, INK, ORANGE, figure, looks, without_heights
 from suffice.posterior import Posterior
 
-NODES = 60  # of the grid that a density is drawn on, along each parameter
 MOST_DRAWS = 2000  # that a density is smoothed from
 LEVELS = (0.5, 0.9)  # of the regions of highest density that are drawn
 REFERENCE_DRAWS = 4000
@@ -39,6 +39,7 @@ def pair(
         rows = _reference_rows(reference)
         shown.append((rows, np.full(len(rows), 1 / len(rows)), labels[1], {"color": ORANGE, "linestyle": "--"}))
     names, p = posterior.names, len(posterior.names)
+    limits = _limits([rows for rows, _, _, _ in shown], truth)
     drawn, panels = figure(p, p, width=1.2 + 2.2 * p, height=0.9 + 2.2 * p)
     for i in range(p):
         for j in range(p):
@@ -54,8 +55,12 @@ def pair(
             _mark(panel, None if truth is None else np.asarray(truth, float), i, j)
             panel.set_xlabel(names[j] if i == p - 1 else "")
             panel.set_ylabel(("density" if i == j else names[i]) if j == 0 else "")
+            panel.set_xlim(*limits[:, j])
             if i == j:
-                panel.set_yticks([])
+                without_heights(panel)
+                panel.set_ylim(0)
+            else:
+                panel.set_ylim(*limits[:, i])
     handles, texts = panels[0][0].get_legend_handles_labels()
     drawn.legend(handles, texts, loc="upper right", frameon=False, fontsize=9)
     return drawn
@@ -67,7 +72,8 @@ def trace(posterior: Posterior) -> Figure:
     drawn, panels = figure(len(names), 1, width=8.0, height=0.6 + 1.5 * len(names))
     for i, (name, (panel,)) in enumerate(zip(names, panels, strict=True)):
         for number, (chain, look) in enumerate(zip(posterior.draws[..., i], looks(), strict=False)):
-            panel.plot(chain, color=look["color"], linewidth=0.6, label=f"chain {number + 1}")
+            panel.plot(chain, color=look["color"], linewidth=0.6, alpha=0.8, label=f"chain {number + 1}")
+        panel.margins(x=0.01)
         panel.set_ylabel(name)
     panels[-1][0].set_xlabel("draw")
     if len(posterior.draws) > 1:
@@ -78,20 +84,22 @@ def trace(posterior: Posterior) -> Figure:
 def ranks(posterior: Posterior, *, bins: int = 20) -> Figure:
     """Histograms of the ranks of each chain's draws among all: alike where chains agree (Vehtari et al., 2021)."""
     chains, draws, p = posterior.draws.shape
-    drawn, panels = figure(1, p, width=1.0 + 2.8 * p, height=2.4)
+    drawn, panels = figure(1, p, width=1.8 + 2.6 * p, height=2.4)
     expected = draws / bins
     band = 2 * np.sqrt(expected * (1 - 1 / bins))
     for i in range(p):
         panel = panels[0][i]
         order = rankdata(posterior.draws[..., i]).reshape(chains, draws) - 0.5
         edges = np.linspace(0, chains * draws, bins + 1)
-        panel.axhspan(expected - band, expected + band, color="0.9", zorder=0)
+        panel.axhspan(max(expected - band, 0), expected + band, color="0.9", zorder=0)
         for number, (row, look) in enumerate(zip(order, looks(), strict=False)):
-            panel.stairs(np.histogram(row, edges)[0], edges, label=f"chain {number + 1}", **look)
+            counts = np.histogram(row, edges)[0]
+            panel.stairs(counts, edges, baseline=None, label=f"chain {number + 1}", **look)
         panel.set_xlabel(f"rank of {posterior.names[i]}")
         panel.set_ylim(0)
+        panel.set_xlim(0, chains * draws)
     panels[0][0].set_ylabel("draws")
-    legend(panels[0][-1])
+    drawn.legend(*panels[0][0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     return drawn
 
 
@@ -122,9 +130,8 @@ def _marginal(
         return
     heights, edges = np.histogram(values, bins=40, weights=weights, density=True)
     panel.stairs(heights, edges, alpha=0.18, fill=True, color=look["color"])
-    some, mass = _thinned(values, weights)
-    grid = np.linspace(values.min(), values.max(), 200)
-    panel.plot(grid, gaussian_kde(some, weights=mass)(grid), label=label, linewidth=1.5, **look)
+    grid, drawn = density(*_thinned(values[:, None], weights))
+    panel.plot(grid[0], drawn, label=label, linewidth=1.5, **look)
 
 
 def _regions(
@@ -134,13 +141,19 @@ def _regions(
     if np.linalg.matrix_rank(np.atleast_2d(np.cov(some, rowvar=False))) < 2:
         panel.plot(*some.T, ".", color=look["color"], markersize=2)
         return
-    density = gaussian_kde(some.T, weights=mass)
-    axes = [np.linspace(column.min(), column.max(), NODES) for column in some.T]
-    heights = density(np.stack([axis.ravel() for axis in np.meshgrid(*axes)])).reshape(NODES, NODES)
-    at_draws = np.sort(density(some.T))
-    cuts = sorted({float(np.quantile(at_draws, 1 - level)) for level in LEVELS})
-    panel.contourf(*axes, heights, levels=[*cuts, heights.max() * 1.001], colors=[look["color"]] * 2, alpha=0.15)
-    panel.contour(*axes, heights, levels=cuts, colors=look["color"], linestyles=look["linestyle"], linewidths=1.2)
+    axes, heights = density(some, mass)
+    cuts = sorted({highest(heights, level) for level in LEVELS})
+    for cut in cuts:
+        panel.contourf(*axes, heights.T, levels=[cut, heights.max() * 1.001], colors=[look["color"]], alpha=0.15)
+    panel.contour(*axes, heights.T, levels=cuts, colors=look["color"], linestyles=look["linestyle"], linewidths=1.2)
+
+
+def _limits(samples: list[Float[np.ndarray, "n p"]], truth: ArrayLike | None) -> Float[np.ndarray, "2 p"]:
+    """From where to where each parameter is drawn, the same in all its panels."""
+    rows = [*samples] if truth is None else [*samples, np.asarray(truth, float)[None]]
+    low, high = (np.array([end(values) for values in np.concatenate(rows).T]) for end in (np.min, np.max))
+    margin = 0.04 * (high - low) + 1e-9 * (1 + np.abs(low)) * (high == low)
+    return np.stack([low - margin, high + margin])
 
 
 def _mark(panel: Axes, truth: Float[np.ndarray, " p"] | None, i: int, j: int) -> None:
@@ -149,4 +162,4 @@ def _mark(panel: Axes, truth: Float[np.ndarray, " p"] | None, i: int, j: int) ->
     if i == j:
         panel.axvline(truth[i], color=INK, linewidth=1.0, linestyle=":", label="truth")
     else:
-        panel.plot(truth[j], truth[i], marker="+", color=INK, markersize=11, markeredgewidth=1.6)
+        panel.plot(truth[j], truth[i], marker="+", color=INK, markersize=11, markeredgewidth=1.6, clip_on=False)

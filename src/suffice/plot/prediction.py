@@ -7,14 +7,12 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from suffice.diagnostics import PredictiveCheck, Score
-from suffice.plot.style import BLUE, INK, figure, legend, looks
+from suffice.plot.style import BLUE, INK, figure, legend, looks, without_heights
 
 MOST_SERIES = 6  # variables of a multivariate series that are drawn
 
 
-def bands(
-    predictive: ArrayLike, observed: ArrayLike, *, names: tuple[str, ...] | None = None
-) -> Figure:
+def bands(predictive: ArrayLike, observed: ArrayLike, *, names: tuple[str, ...] | None = None) -> Figure:
     """What the posterior predicts at each step, as bands of 50% and 90%, and what was observed.
 
     Args:
@@ -47,18 +45,19 @@ def bands(
 def predictive_check(check: PredictiveCheck) -> Figure:
     """The predicted distribution of each statistic, and the observed value."""
     number = len(check.names)
-    columns = min(number, 4)
+    columns = 2 if number in (2, 4) else min(number, 3)  # few enough to be read on a telephone
     rows = -(-number // columns)
-    drawn, panels = figure(rows, columns, width=0.6 + 2.5 * columns, height=0.4 + 2.1 * rows)
+    drawn, panels = figure(rows, columns, width=0.6 + 2.5 * columns, height=0.7 + 2.1 * rows)
     flat = [panel for row in panels for panel in row]
     for i, name in enumerate(check.names):
-        flat[i].hist(check.predicted[:, i], bins=30, color=BLUE, alpha=0.4)
-        flat[i].axvline(check.observed[i], color=INK, linewidth=1.5)
+        flat[i].hist(check.predicted[:, i], bins=30, color=BLUE, alpha=0.4, label="predicted")
+        flat[i].axvline(check.observed[i], color=INK, linewidth=1.5, label="observed")
         flat[i].set_xlabel(name)
         flat[i].set_title(f"p = {check.p_values[i]:.2g}", fontsize=9)
-        flat[i].set_yticks([])
+        without_heights(flat[i])
     for panel in flat[number:]:
         panel.set_axis_off()
+    drawn.legend(*flat[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, fontsize=8, ncols=2)
     return drawn
 
 
@@ -68,6 +67,6 @@ def scores(by_method: Mapping[str, Score]) -> Figure:
     for (name, score), look in zip(by_method.items(), looks(), strict=False):
         panel.plot(score.per_step, label=f"{name} ({score.total:.3g} in all)", linewidth=1.3, **look)
     panel.set_xlabel("step")
-    panel.set_ylabel("score")
+    panel.set_ylabel("score (lower is better)")
     legend(panel)
     return drawn

@@ -36,3 +36,14 @@ def legend(panel: Axes) -> None:
     """A quiet legend, if there is anything to name."""
     if panel.get_legend_handles_labels()[0]:
         panel.legend(frameon=False, fontsize=8)
+
+
+def legend_below(panel: Axes) -> None:
+    """A quiet legend under the panel, where it hides nothing."""
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False, fontsize=8, ncols=2)
+
+
+def without_heights(panel: Axes) -> None:
+    """Leave out the vertical axis: heights say nothing, and its line could be taken for a mark."""
+    panel.set_yticks([])
+    panel.spines["left"].set_visible(False)
