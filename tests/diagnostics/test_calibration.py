@@ -1,6 +1,6 @@
 """Calibration: posteriors that are right pass; those made wrong on purpose do not, and the verdict says why."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -156,6 +156,8 @@ def test_chains_that_hardly_move_are_told(sims: sf.Simulations, key: jax.Array) 
     found = judge(key, stuck + posteriors[3:], sims.theta)
     assert found.doubtful == 3
     assert "Of the 200 posteriors 3 are worth fewer than the 99 independent draws" in found.verdict
+    assert found.verdict.endswith("too few to matter.")
+    assert replace(found, doubtful=11).verdict.endswith("run longer chains.")
 
 
 def test_calibrate_in_one_call(key: jax.Array) -> None:

@@ -31,6 +31,8 @@ def observed() -> np.ndarray:
 def test_a_pair_plot_names_parameters_and_marks_truth_and_reference(observed: np.ndarray) -> None:
     post = exact(observed, 200)
     figure = sf.plot.pair(post, truth=[0.1, 0.2], reference=exact(observed, 100, seed=1))
+    assert figure.axes[0].get_xlim() == figure.axes[2].get_xlim()
+    assert figure.axes[2].get_ylim() == figure.axes[3].get_xlim()
     assert {"a", "b", "posterior", "reference", "truth"} <= words(figure)
     cross = [line for line in figure.axes[2].lines if line.get_marker() == "+"]
     assert [float(cross[0].get_xdata()[0]), float(cross[0].get_ydata()[0])] == [0.1, 0.2]
@@ -107,8 +109,11 @@ def test_calibration_is_drawn_with_its_bands() -> None:
     np.testing.assert_allclose(curve.axes[0].lines[1].get_ydata(), ranks.ecdf[:, 0] - ranks.levels)
     assert {"a", "b", "95% band"} <= words(curve)
     assert {"all together", "credible level"} <= words(sf.plot.coverage(shares))
-    bars = [patch.get_height() for patch in sf.plot.histogram(ranks).axes[0].patches]
-    assert sum(bars) == 40
+    histogram = sf.plot.histogram(ranks)
+    band, *bars = histogram.axes[0].patches
+    assert sum(bar.get_height() for bar in bars) == 40
+    assert band.get_y() < 40 / ranks.bins < band.get_y() + band.get_height()
+    assert {"95% band of one bar", "expected"} <= words(histogram)
 
 
 def test_a_comparison_is_drawn_method_by_method() -> None:

@@ -10,6 +10,7 @@ from jaxtyping import Float, PRNGKeyArray
 from scipy import stats
 
 from suffice.diagnostics.calibration import (
+    STRAGGLERS,
     Coverage,
     coverage,
     distance_ranks,
@@ -112,8 +113,9 @@ class Calibration:
         if self.doubtful:
             words += (
                 f" Of the {len(self.theta)} posteriors {self.doubtful} are worth fewer than the {self.sbc.num_draws} "
-                "independent draws that ranks need: run longer chains."
+                "independent draws that ranks need: "
             )
+            words += "run longer chains." if self.doubtful > STRAGGLERS * len(self.theta) else "too few to matter."
         return words
 
 

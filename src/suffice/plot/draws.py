@@ -148,7 +148,7 @@ def _regions(
     panel.contour(*axes, heights.T, levels=cuts, colors=look["color"], linestyles=look["linestyle"], linewidths=1.2)
 
 
-def _limits(samples: list[Float[np.ndarray, "n p"]], truth: ArrayLike | None) -> Float[np.ndarray, "2 p"]:
+def _limits(samples: list[Float[np.ndarray, "_ p"]], truth: ArrayLike | None) -> Float[np.ndarray, "2 p"]:
     """From where to where each parameter is drawn, the same in all its panels."""
     rows = [*samples] if truth is None else [*samples, np.asarray(truth, float)[None]]
     low, high = (np.array([end(values) for values in np.concatenate(rows).T]) for end in (np.min, np.max))

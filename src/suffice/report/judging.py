@@ -71,7 +71,8 @@ def training_doubt(fit: Fit) -> str:
         return f"The training loss was not finite in epoch {history.failed_epoch}: lower the learning rate."
     losses = history.validation_loss
     if len(losses) < 3:
-        return f"The validation loss was looked at {len(losses)} times only: train for longer to see whether it falls."
+        often = ("never looked at", "looked at only once", "looked at only twice")[len(losses)]
+        return f"The validation loss was {often}: train for longer to see whether it still falls."
     late = losses[-1 - max(1, len(losses) // 5)] - losses[-1]
     whole = losses[0] - losses[-1]
     if history.best_epoch == history.epochs and late > STILL_FALLING * whole > 0:

@@ -5,10 +5,8 @@ import io
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
@@ -17,23 +15,38 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from suffice import plot, storage
+from suffice.convergence import Convergence
 from suffice.diagnostics import Calibration, PredictiveCheck
 from suffice.fitting import Fit
 from suffice.grid import GridPosterior
 from suffice.model import Model
 from suffice.posterior import Posterior
 from suffice.report.judging import judge
+from suffice.report.record import reproduction, run_rows
 
-NUMBERS = ("method", "sampler", "seconds", "simulations", "failed", "stopped", "outside_training")
+NARROW = 600  # pixels that a picture may be wide to be shrunk to a telephone; a wider one is scrolled there instead
+STILL_READ = 0.66  # of its size at which a wide picture can be read
+TALL = 8.0  # inches above which a picture may fill a printed page
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, what it shows, and how to read it."""
+    """A figure, what it shows, how to read it, its width in pixels as drawn and the least, and whether it is tall."""
 
     title: str
     source: str
     words: str
+    width: int
+    least: int
+    tall: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers of each parameter."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[str, list[str]]]
 
 
 def report(
@@ -71,49 +84,34 @@ def report(
     page = template.from_string(text).render(
         title=title,
         judgement=judgement,
-        summary=_summary_rows(post),
-        columns=list(post.summary().columns),
-        run=_run_rows(post, fit, model),
+        tables=_tables(post),
+        run=[*run_rows(post, fit, model), ("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))],
         pictures=_pictures(post, fit, check, predictive, calibration, truth, reference),
-        reproduce=_reproduction(post, fit),
+        reproduce=reproduction(post, fit, model),
     )
     with storage.atomic(path) as file:
         file.write(page.encode())
     return Path(path)
 
 
-def _summary_rows(post: Posterior) -> list[tuple[str, list[str]]]:
+def _tables(post: Posterior) -> list[Table]:
+    """The summary in two parts, the posterior and how well it is known, each narrow enough for a telephone."""
     table = post.summary()
+    estimates = [name for name in table.columns if name not in Convergence._fields]
     return [
-        (str(name), [_number(value) for value in row]) for name, row in zip(table.index, table.to_numpy(), strict=True)
+        Table(
+            tuple(name.replace("_", " ").replace("rhat", "R-hat") for name in names),
+            [
+                (str(name), [_number(value) for value in row])
+                for name, row in zip(table.index, table[names].to_numpy(), strict=True)
+            ],
+        )
+        for names in (estimates, list(Convergence._fields))
     ]
 
 
 def _number(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _run_rows(post: Posterior, fit: Fit | None, model: Model | None) -> list[tuple[str, str]]:
-    chains, draws, p = post.draws.shape
-    rows = [("Parameters", ", ".join(post.names)), ("Draws", f"{chains} × {draws} of {p} parameters")]
-    if model is not None:
-        bounds = type(model.prior.base_dist if hasattr(model.prior, "base_dist") else model.prior).__name__
-        rows.append(("Model", f"x of shape {model.data_shape}, prior {bounds}"))
-    rows += [(name.replace("_", " ").capitalize(), _plain(post.info[name])) for name in NUMBERS if name in post.info]
-    if fit is not None:
-        history = fit.history
-        simulations = [record.get("num") for record in fit.settings.get("simulations", [])]
-        rows.append(("Training simulations", ", ".join(str(number) for number in simulations) or "unknown"))
-        rows.append(("Training", f"{history.epochs} epochs, epoch {history.best_epoch} kept, {history.seconds:.0f} s"))
-        rows.append(("Objective", str(fit.settings.get("objective", "unknown"))))
-    versions = {name: version(name) for name in ("suffice", "jax", "numpyro", "numpy")}
-    rows.append(("Versions", ", ".join(f"{name} {number}" for name, number in versions.items())))
-    rows.append(("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")))
-    return rows
-
-
-def _plain(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "–" if np.isnan(value) else f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def _pictures(
@@ -125,13 +123,15 @@ def _pictures(
     truth: ArrayLike | None,
     reference: Posterior | GridPosterior | None,
 ) -> list[Picture]:
-    marks = ["dotted: the truth"] * (truth is not None) + ["dashed: the reference"] * (reference is not None)
+    marks = ["dotted line and cross: the truth"] * (truth is not None) + ["dashed: the reference"] * (
+        reference is not None
+    )
     regions = "Marginal densities, and regions that hold 50% and 90% of the posterior"
     found = [
         _picture("Posterior", plot.pair(post, truth=truth, reference=reference), "; ".join([regions, *marks]) + ".")
     ]
     if check is not None:
-        words = f"{check.verdict} Bars: simulated from the posterior; line: observed."
+        words = f"{check.verdict} p: how often predictions lie as far out."
         found.append(_picture("Predictive check", plot.predictive_check(check), words))
     if predictive is not None:
         observed = np.asarray(post.info["observed"])
@@ -152,22 +152,7 @@ def _picture(title: str, figure: Figure, words: str) -> Picture:
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "suffice"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return Picture(title, "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode(), words)
-
-
-def _reproduction(post: Posterior, fit: Fit | None) -> str:
-    """The calls that give these draws again, as far as they are on record."""
-    lines = ["import jax, suffice as sf", ""]
-    if fit is not None:
-        lines += [f"# simulated with key {_key(record)}: {record.get('num')}" for record in fit.settings["simulations"]]
-        lines += [f"# fitted with key {_key(fit.settings)}", "fit = sf.load('fit.npz')  # written by fit.save"]
-    lines += [
-        f"key = jax.random.wrap_key_data(jax.numpy.array({_key(post.info)}, dtype='uint32'))",
-        f"post = sf.sample(key, sf.{post.info.get('method', 'Direct')}(…), observed, "
-        f"num_draws={post.draws.shape[1]}, num_chains={post.draws.shape[0]})",
-    ]
-    return "\n".join(lines)
-
-
-def _key(record: dict[str, Any]) -> list[int]:
-    return list(record.get("key", {}).get("data", []))
+    width = round(96 * figure.get_figwidth())
+    source = "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
+    least = 0 if width <= NARROW else round(STILL_READ * width)
+    return Picture(title, source, words, width, least, figure.get_figheight() > TALL)
