@@ -88,6 +88,15 @@ def test_doubts_of_the_sampler_forbid_belief(check: PredictiveCheck, calibrated:
     assert any("too few effective draws" in words for words in found.against)
 
 
+def test_training_cut_short_calls_for_a_check(
+    post: sf.Posterior, check: PredictiveCheck, calibrated: Calibration
+) -> None:
+    found = judge(post, fit_with(history(5.0, 4.0, 3.0, 2.0, 1.0)), check, calibrated)
+    assert found.verdict is Verdict.CHECK
+    assert "still falling" in found.against[0]
+    assert judge(post, fit_with(history(5.0, 1.1, 1.05, 1.01, 1.0)), check, calibrated).verdict is Verdict.BELIEVE
+
+
 def test_the_course_of_training_is_judged() -> None:
     assert "still falling" in training_doubt(fit_with(history(5.0, 4.0, 3.0, 2.0, 1.0)))
     assert training_doubt(fit_with(history(5.0, 1.1, 1.05, 1.01, 1.0))) == ""

@@ -20,6 +20,7 @@ def training(fit: Fit) -> Figure:
     if history.best_epoch is not None:
         panel.axvline(history.best_epoch, color=INK, linestyle=":", linewidth=1.0, label="kept")
     panel.set_xlabel("epoch")
+    panel.xaxis.get_major_locator().set_params(integer=True)
     panel.set_ylabel("loss")
     seen = np.concatenate([history.train_loss[history.epochs // 20 :], history.validation_loss[1:]])
     seen = seen[np.isfinite(seen)]
