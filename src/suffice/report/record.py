@@ -47,12 +47,11 @@ def run_rows(post: Posterior, fit: Fit | None, model: Model | None) -> list[tupl
 def prior_words(model: Model) -> str:
     """The prior's family and its parameters, such as "Uniform(low=[1, 1], high=[3, 3])"."""
     prior = getattr(model.prior, "base_dist", model.prior)
-    values = {name: getattr(prior, name, None) for name in prior.arg_constraints}
-    shown = [
-        f"{name}={_array_words(np.asarray(value))}"
-        for name, value in values.items()
-        if value is not None and np.size(value) <= MOST_VALUES
-    ]
+    given = [(name, getattr(prior, name, None)) for name in prior.arg_constraints]
+    values = {name: np.asarray(value) for name, value in given if value is not None and np.size(value) <= MOST_VALUES}
+    if not prior.event_shape:  # one value for each parameter
+        values = {name: np.broadcast_to(value, prior.batch_shape) for name, value in values.items()}
+    shown = [f"{name}={_array_words(value)}" for name, value in values.items()]
     return f"{type(prior).__name__}({', '.join(shown)})"
 
 

@@ -155,4 +155,4 @@ def _picture(title: str, figure: Figure, words: str) -> Picture:
     width = round(96 * figure.get_figwidth())
     source = "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
     least = 0 if width <= NARROW else round(STILL_READ * width)
-    return Picture(title, source, words, width, least, figure.get_figheight() > TALL)
+    return Picture(title, source, words, width, least, bool(figure.get_figheight() > TALL))
