@@ -78,6 +78,6 @@ def _bytes(jaxpr: Jaxpr) -> int:
     total = 0
     for equation in jaxpr.eqns:
         inner = [_bytes(part) for part in jaxprs_in_params(equation.params)]
-        avals = [variable.aval for variable in equation.outvars]
+        avals: list[Any] = [variable.aval for variable in equation.outvars]
         total += sum(inner) if inner else sum(math.prod(aval.shape) * aval.dtype.itemsize for aval in avals)
     return total

@@ -46,7 +46,7 @@ def maximum_likelihood(method: Direct, observed: ArrayLike, *, iid: bool = False
 
 
 def profile(
-    method: Direct, observed: ArrayLike, name: str, values: Float[ArrayLike, " n"], *, iid: bool = False
+    method: Direct, observed: ArrayLike, name: str, values: ArrayLike, *, iid: bool = False
 ) -> Float[np.ndarray, " n"]:
     """The profile log-likelihood of one parameter, relative to its maximum: over all others at each of `values`."""
     names = method.fit.names
