@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -49,6 +50,14 @@ def test_no_table_or_figure_of_the_paper_is_missing() -> None:
     assert set(labels) == PAPER_LABELS
     assert len(labels) == len(set(labels))
     assert {name for name, item in ITEMS.items() if not item.labels} == CHECKS
+
+
+def test_the_map_of_the_paper_agrees() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "paper-map.md").read_text(encoding="utf-8").splitlines()
+    for name, item in ITEMS.items():
+        (row,) = [line for line in lines if line.endswith(f"| `suffice reproduce {name}` |")]
+        assert row.startswith(f"| {item.place} |")
+        assert all(f"`{label}`" in row for label in item.labels)
 
 
 def test_items_are_frozen_settings() -> None:
