@@ -1,20 +1,27 @@
 """How the score matching loss and its gradient in the weights scale, by engine, as ratios taken in one run.
 
+    python benchmarks/bench_derivatives.py [dimension] [length] [pieces]
+
 Aims: the forward Laplacian grows at most linearly in d and beats d backward passes 10 times at d = 100; additive
-statistics grow linearly in the length of the series.
+statistics grow linearly in the length of the series; gradients of a batch in pieces are no slower than at once.
 """
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+import suffice as sf
 from suffice.family.statistics import AdditiveMarkov, Mlp, PartiallyExchangeable
+from suffice.fitting.gradients import batch_gradient, piece_size
 from suffice.matching import DirectionByDirection, Engine, ForwardLaplacian, ScoreAndCurvature
 from suffice.matching.derivatives import Network
+from suffice.matching.objectives import Batch, Objective
 
 ROUNDS = 5
 IN_A_ROW = 4  # calls of one engine in a round: training repeats a call, so its memory is warm
@@ -109,6 +116,43 @@ def by_length() -> None:
         previous = (additive, pen, steps)
 
 
+def batch_call(model: sf.Model, family: sf.ExponentialFamily, objective: Objective, rows: Batch, size: int) -> Timed:
+    """A compiled call of a batch's gradient, `size` pairs at a time."""
+    parameters, fixed = eqx.partition(family, family.trainable())
+    call = eqx.filter_jit(batch_gradient)
+    arguments = (jax.random.key(0), objective, parameters, fixed, rows.theta, rows, size)
+    return lambda: jax.block_until_ready(call(*arguments)) and None
+
+
+def in_pieces() -> None:
+    """Gradients of a whole batch at once, and in the pieces that `fit` takes."""
+    key, sliced = jax.random.key(0), sf.SlicedScoreMatching(weighting="none")
+    cases: list[tuple[str, sf.Model, sf.ExponentialFamily, Objective, int]] = [
+        ("AR(2), paper", sf.zoo.ar2(), sf.ExponentialFamily.paper(key, "ar2"), sf.ScoreMatching(), 1000),
+        ("MA(2), paper", sf.zoo.ma2(), sf.ExponentialFamily.paper(key, "ma2"), sf.ScoreMatching(), 1000),
+        ("MA(2), paper, SSM", sf.zoo.ma2(), sf.ExponentialFamily.paper(key, "ma2"), sliced, 1000),
+    ]
+    for label, model, batch in (
+        ("AR(2)", sf.zoo.ar2(), 200),
+        ("MA(2)", sf.zoo.ma2(), 200),
+        ("Lorenz96 small", sf.zoo.lorenz96("small"), 200),
+        ("Gamma", sf.zoo.gamma(), 500),
+    ):
+        cases.append((label, model, sf.ExponentialFamily.default(key, model), sf.ScoreMatching(), batch))
+    print("\nGradients of a batch: milliseconds at once and in pieces")
+    print(f"{'networks':>18}{'batch':>7}{'piece':>7}{'at once':>10}{'in pieces':>10}{'ratio':>7}")
+    for label, model, family, objective, batch in cases:
+        sims = sf.simulate(key, model, batch)
+        family = family.with_charts(model, sims.theta, sims.x)
+        y = jax.vmap(family.data_chart.forward)(jnp.asarray(sims.x))
+        rows = Batch(y, jnp.asarray(sims.theta), jnp.ones(batch))
+        size = piece_size(objective, family, rows, batch)
+        whole, pieces = best_times([batch_call(model, family, objective, rows, n) for n in (batch, size)])
+        print(f"{label:>18}{batch:>7}{size:>7}{whole:>10.1f}{pieces:>10.1f}{whole / pieces:>7.1f}", flush=True)
+
+
+TABLES = {"dimension": by_dimension, "length": by_length, "pieces": in_pieces}
+
 if __name__ == "__main__":
-    by_dimension()
-    by_length()
+    for name in sys.argv[1:] or TABLES:
+        TABLES[name]()
