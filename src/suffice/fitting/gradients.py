@@ -17,15 +17,16 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from suffice.matching.objectives import Batch, Objective
 
 PIECE_BYTES = 2e7  # of all that is computed for the loss of one piece
+FEWEST = 6  # pieces: fewer are slower than the whole batch at once
 
 
 def piece_size(objective: Objective, module: Any, pairs: Batch, batch: int) -> int:
-    """How many pairs of a batch to take at a time: pieces of the same size, of about `PIECE_BYTES`."""
+    """How many pairs of a batch to take at a time: all of them, or pieces of the same size, of about `PIECE_BYTES`."""
     one = jax.tree.map(lambda rows: jax.ShapeDtypeStruct((1, *rows.shape[1:]), rows.dtype), pairs)
     arrays, rest = eqx.partition(module, eqx.is_array)
     traced = jax.make_jaxpr(lambda arrays, pair: objective.losses(jax.random.key(0), eqx.combine(arrays, rest), pair))
-    pieces = max(1, round(batch * _bytes(traced(arrays, one).jaxpr) / PIECE_BYTES))
-    return -(-batch // min(pieces, batch))
+    pieces = min(batch, round(batch * _bytes(traced(arrays, one).jaxpr) / PIECE_BYTES))
+    return batch if pieces < FEWEST else -(-batch // pieces)
 
 
 def batch_gradient(
