@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -29,7 +29,7 @@ from suffice.progress import bar
 from suffice.sampling import sample_each
 from suffice.simulation import Simulations, simulate
 
-PAPER_KINDS = ("SM", "SSM", "FP")
+PAPER_KINDS: tuple[Literal["SM", "SSM", "FP"], ...] = ("SM", "SSM", "FP")
 
 
 @dataclass(frozen=True, eq=False)

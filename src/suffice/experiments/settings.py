@@ -64,7 +64,7 @@ class Hyperparameters:
             for kind in PAPER_KINDS:
                 if name.startswith("lorenz") and kind == "SM":
                     continue
-                made = Training.paper(name, kind)  # type: ignore[arg-type]
+                made = Training.paper(name, kind)
                 natural = "" if made.natural_learning_rate is None else f"{made.natural_learning_rate:g}"
                 rows.append(
                     {
