@@ -250,7 +250,7 @@ def test_wrong_sizes_are_explained(key: jax.Array, make: Callable[[jax.Array], o
 def test_softplus_is_accurate_in_single_precision() -> None:
     z = jnp.linspace(-80.0, 80.0, 4001, dtype=jnp.float32)
     exact = np.logaddexp(np.asarray(z, np.float64), 0.0)
-    np.testing.assert_allclose(jax.jit(softplus)(z), exact, rtol=5e-7, atol=2.0**-23)
+    np.testing.assert_allclose(jax.jit(softplus)(z), exact, rtol=5e-7)
     slope, bend = jax.grad(softplus), jax.grad(jax.grad(softplus))
     np.testing.assert_allclose(jax.jit(jax.vmap(slope))(z), np.exp(np.asarray(z) - exact), rtol=1e-4)
     assert np.isfinite(jax.jit(jax.vmap(bend))(jnp.array([-1e4, 0.0, 1e4]))).all()

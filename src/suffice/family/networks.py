@@ -16,19 +16,23 @@ Activation = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 
 @jax.custom_jvp
 def softplus(z: Float[Array, "..."]) -> Float[Array, "..."]:
-    """σ(z) = log(1 + exp z), and z itself where exp z swamps the 1.
+    """σ(z) = log(1 + exp z) = max(z, 0) + log(1 + e) with e = exp(−|z|), exact to rounding and without overflow.
 
-    In float32 the 1 + exp z is rounded, for an absolute error of 1e-7 where σ is small: XLA compiles that so well for
-    the CPU that a network pass takes a fourth less time than with `log1p`. The derivative is the sigmoid itself, many
-    times cheaper than what `jax.nn.softplus` leaves to XLA.
+    In float32 the logarithm is 2 artanh(u) with u = e / (2 + e) ≤ 1/3, by its series: half the time of `log1p`, as
+    accurate. The derivative is the sigmoid itself, many times cheaper than what `jax.nn.softplus` leaves to XLA.
 
     >>> bool(jnp.allclose(softplus(jnp.array([-200.0, 0.0, 200.0])), jnp.array([0.0, jnp.log(2.0), 200.0])))
     True
     """
     z = jnp.asarray(z)
+    e = jnp.exp(-jnp.abs(z))
     if z.dtype != jnp.float32:
-        return jnp.maximum(z, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(z)))
-    return jnp.where(z > 17.0, z, jnp.log(1.0 + jnp.exp(z)))
+        return jnp.maximum(z, 0.0) + jnp.log1p(e)
+    u = e / (2.0 + e)
+    series = jnp.full_like(u, 2.0 / 15.0)
+    for denominator in (13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0):
+        series = series * (u * u) + 2.0 / denominator
+    return jnp.maximum(z, 0.0) + u * series
 
 
 @softplus.defjvp
