@@ -9,7 +9,7 @@ simulations by the default training, against the paper's weak values out of samp
 `fisher`: E‖∇ log p_w − ∇ log p₀‖² / E‖∇ log p₀‖² over 2,000 fresh simulations, in the chart of each fit. Default
 networks and training on 10,000 simulations (of which a tenth is held out); the paper's networks, training and
 unweighted objective on 10,000 and 10,000 held out, which takes an hour for the series: a killed run goes on from its
-checkpoint in `.cache`. Seconds of each fit are shown with either.
+checkpoint in `.cache/experiments`. Seconds of each fit are shown with either.
 """
 
 import argparse
@@ -23,6 +23,9 @@ import numpy as np
 
 import suffice as sf
 from suffice.diagnostics import mcc
+from suffice.experiments import SCALES
+from suffice.experiments.cache import Cache
+from suffice.experiments.lab import Lab
 from suffice.family import ExponentialFamily
 
 PAPER_WEAK_OUT = {  # statistics, natural parameters
@@ -88,15 +91,12 @@ def fisher_fraction(fit: sf.Fit, model: sf.Model) -> float:
     return float(jnp.mean(errors) / jnp.mean(squares))
 
 
-def paper_fit(name: str, model: sf.Model, kind: str) -> sf.Fit:
-    """The paper's networks, training and objective, unweighted, on as many simulations as the paper used."""
-    sims = sf.simulate(jax.random.key(0), model, 20_000)
-    family = ExponentialFamily.paper(jax.random.key(1), name)
-    objective = sf.ScoreMatching(weighting="none") if kind == "SM" else sf.SlicedScoreMatching(weighting="none")
-    training = sf.Training.paper(name, "SM" if kind == "SM" else "SSM")
-    checkpoint = Path(".cache") / "accuracy_fits" / f"paper-{name}-{kind}.npz"
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    return sf.fit(jax.random.key(2), model, sims, objective, family=family, training=training, checkpoint=checkpoint)
+def paper_fit(name: str, kind: str) -> sf.Fit:
+    """The paper's networks, scaling, training and unweighted objective, on as many simulations as the paper used.
+
+    It is the one that `suffice reproduce --scale paper` makes and keeps.
+    """
+    return Lab(SCALES["paper"], Cache(Path(".cache") / "experiments")).fit(name, kind)
 
 
 def fisher_table(models: list[str], paper: str | None) -> None:
@@ -108,7 +108,7 @@ def fisher_table(models: list[str], paper: str | None) -> None:
     for name in models:
         model = getattr(sf.zoo, name)()
         fits = [sf.fit(jax.random.key(2), model, sf.simulate(jax.random.key(0), model, 10_000))]
-        fits += [paper_fit(name, model, paper)] if paper else []
+        fits += [paper_fit(name, paper)] if paper else []
         cells = [
             f"{fisher_fraction(fit, model):9.5f} {fit.history.seconds:5.0f} {fit.history.epochs:6}" for fit in fits
         ]

@@ -15,7 +15,7 @@ statistics and natural parameters in place of networks (iid models), which leave
 `lorenz`: Lorenz96 small, 500 inner steps and 200 bridges, one observation.
 
 Fits are kept in `.cache` and used again: the default ones are those of `accuracy_direct.py`, seed 0, the paper's those
-of `accuracy_fits.py fisher`.
+of `suffice reproduce --scale paper`.
 """
 
 import argparse
@@ -107,14 +107,14 @@ def speed() -> None:
             print(f"{num_chains:6} {inner_steps:6} {rate:15.3g} {rate / eager:9.0f} {rate / limit:19.2f}", flush=True)
 
 
-def fit_of(name: str, model: sf.Model, kind: str) -> Fit:
+def fit_of(name: str, kind: str) -> Fit:
     """The fit of that kind, from the cache if it is there."""
     if kind == "exact":
         sys.path.insert(0, str(Path(__file__).parent.parent))
         from tests.exact_families import exact_fit
 
         return exact_fit(name)
-    return paper_fit(name, model, "SM") if kind == "paper" else cached_fit(name, seed=0)
+    return paper_fit(name, "SM") if kind == "paper" else cached_fit(name, seed=0)
 
 
 def accuracy(models: list[str], kind: str, settings: list[tuple[str, int]], num: int) -> None:
@@ -125,7 +125,7 @@ def accuracy(models: list[str], kind: str, settings: list[tuple[str, int]], num:
     )
     for name in models:
         model = getattr(sf.zoo, name)()
-        fit = fit_of(name, model, kind)
+        fit = fit_of(name, kind)
         observed = sf.simulate(jax.random.key(777), model, num).x
         exact = [sf.zoo.exact_posterior(model, row) for row in observed]
         references = [post.resample(jax.random.key(i), 1000).flat for i, post in enumerate(exact)]

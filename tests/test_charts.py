@@ -144,3 +144,14 @@ def test_charts_pass_through_compiled_programs(key: jax.Array) -> None:
     y = jax.random.normal(key, (3,))
     compiled = jax.jit(lambda chart, y: chart.forward(chart.inverse(y)))(chart, y)
     np.testing.assert_allclose(np.asarray(compiled), np.asarray(y), rtol=1e-4, atol=1e-5)
+
+
+def test_scalings() -> None:
+    x = np.random.default_rng(0).uniform(1.0, 5.0, (50, 3)) * np.array([1.0, 2.0, 4.0])
+    ranged = Chart.unscaled(constraints.positive, (3,), "range").standardised_on(x, pooled=(0,))
+    y = np.asarray(jax.vmap(ranged.forward)(x))
+    np.testing.assert_allclose(y.min(0), 0.0, atol=1e-6)
+    np.testing.assert_allclose(y.max(0), 1.0, atol=1e-6)
+    plain = Chart.unscaled(constraints.positive, (3,), "none").standardised_on(x)
+    np.testing.assert_allclose(jax.vmap(plain.forward)(x), np.log(x), rtol=1e-6)
+    assert (ranged.scaling, plain.scaling) == ("range", "none")

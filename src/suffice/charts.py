@@ -6,7 +6,7 @@ data. Only this module knows a log-determinant.
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import equinox as eqx
 import jax
@@ -20,11 +20,13 @@ from numpyro.distributions.transforms import Transform, biject_to
 from suffice.errors import ModelError, SupportError
 
 Support: TypeAlias = constraints.Constraint
+Scaling = Literal["spread", "range", "none"]  # to mean 0 and deviation 1; each coordinate to [0, 1]; not at all
 
 
 class Chart(eqx.Module):
     """The map y = (t(x) − shift) / scale from a support to R^d, where t is numpyro's bijection for that support.
 
+    `scaling` is how shift and scale are found from training data: by their mean and spread unless told otherwise.
     Methods act on one value; vectorise them with `jax.vmap`.
 
     >>> chart = Chart.unscaled(constraints.positive, shape=(3,))
@@ -35,34 +37,42 @@ class Chart(eqx.Module):
     support: Support
     shift: Float[Array, "..."]
     scale: Float[Array, "..."]
+    scaling: Scaling = eqx.field(static=True, default="spread")
 
     @classmethod
-    def unscaled(cls, support: Support, shape: tuple[int, ...]) -> "Chart":
+    def unscaled(cls, support: Support, shape: tuple[int, ...], scaling: Scaling = "spread") -> "Chart":
         """The bijection alone, for values of `shape`."""
         shape = biject_to(support).inverse_shape(shape)
-        return cls(support, jnp.zeros(shape), jnp.ones(shape))
+        return cls(support, jnp.zeros(shape), jnp.ones(shape), scaling=scaling)
 
     @classmethod
     def fit(
-        cls,
-        support: Support,
-        values: Float[ArrayLike, "n ..."],
-        *,
-        pooled: tuple[int, ...] = (),
-        what: str = "x",
+        cls, support: Support, values: Float[ArrayLike, "n ..."], *, pooled: tuple[int, ...] = (), what: str = "x"
     ) -> "Chart":
-        """The chart that standardises `values`, one row a value.
+        """The chart of a support that standardises `values`; see `standardised_on`."""
+        return cls.unscaled(support, np.shape(values)[1:]).standardised_on(values, pooled=pooled, what=what)
+
+    def standardised_on(
+        self, values: Float[ArrayLike, "n ..."], *, pooled: tuple[int, ...] = (), what: str = "x"
+    ) -> "Chart":
+        """The same chart with shift and scale from `values`, one row a value, as its `scaling` says.
 
         `pooled` names the axes of one value whose coordinates share one shift and scale: all of them for iid
-        coordinates, time for a series, so that the chart keeps the symmetry of the model. `what` names the values in
-        error messages.
+        coordinates, time for a series, so that the chart keeps the symmetry of the model; a range is each
+        coordinate's own. `what` names the values in error messages.
         """
         values = np.asarray(values)
-        chart = cls.unscaled(support, values.shape[1:])
+        chart = Chart.unscaled(self.support, values.shape[1:], self.scaling)
         chart.require_inside(values, what=what)
         y = np.asarray(jax.vmap(chart.forward)(values), dtype=np.float64)
-        axes = (0, *(axis + 1 for axis in pooled))
-        shift, scale = y.mean(axes, keepdims=True), y.std(axes, keepdims=True)
+        if self.scaling == "none":
+            return chart
+        if self.scaling == "range":
+            shift = y.min(0, keepdims=True)
+            scale = y.max(0, keepdims=True) - shift
+        else:
+            axes = (0, *(axis + 1 for axis in pooled))
+            shift, scale = y.mean(axes, keepdims=True), y.std(axes, keepdims=True)
         constant = np.argwhere(scale[0] <= 1e-6 * (1e-30 + np.abs(shift[0])))
         if len(constant):
             where = "" if scale.size == 1 else f" at coordinate {_coordinate(constant[0].tolist())}"
@@ -71,10 +81,11 @@ class Chart(eqx.Module):
                 f"Leave such coordinates out of {what}."
             )
         dtype = chart.shift.dtype
-        return cls(
-            support,
+        return Chart(
+            self.support,
             jnp.asarray(np.broadcast_to(shift[0], y.shape[1:]), dtype),
             jnp.asarray(np.broadcast_to(scale[0], y.shape[1:]), dtype),
+            scaling=self.scaling,
         )
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from suffice import zoo
+from suffice.charts import Scaling
 from suffice.family.statistics import AdditiveMarkov, DeepSet, Mlp, PartiallyExchangeable
 from suffice.model import Model
 
@@ -59,11 +60,15 @@ def fades(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class PaperArchitecture:
-    """One of the paper's tables: hidden widths of f_w (or of ρ_w with φ_w's) and of η_w, and the order of the PEN."""
+    """One of the paper's tables: hidden widths of f_w (or of ρ_w with φ_w's) and of η_w, and the order of the PEN.
+
+    `scalings` of x and θ are those of the released code; the paper does not tell them.
+    """
 
     model: Callable[[], Model]
     widths: tuple[int, ...]
     natural_widths: tuple[int, ...]
+    scalings: tuple[Scaling, Scaling]
     order: int | None = None
     window_widths: tuple[int, ...] = ()
     window_outputs: int = 20
@@ -83,18 +88,22 @@ class PaperArchitecture:
         return Mlp(key, (p,), p, self.natural_widths)
 
 
-_IID = ((30, 50, 50, 20), (15, 30, 30, 15))
+_IID: tuple[tuple[int, ...], tuple[int, ...], tuple[Scaling, Scaling]] = (
+    (30, 50, 50, 20),
+    (15, 30, 30, 15),
+    ("range", "range"),
+)
 PAPER: dict[str, PaperArchitecture] = {
     "gaussian": PaperArchitecture(zoo.gaussian, *_IID),
     "gamma": PaperArchitecture(zoo.gamma, *_IID),
     "beta": PaperArchitecture(zoo.beta, *_IID),
-    "ar2": PaperArchitecture(zoo.ar2, (50, 50), (15, 30, 30, 15), 2, (50, 50, 30)),
-    "ma2": PaperArchitecture(zoo.ma2, (50, 50), (15, 30, 30, 15), 10, (50, 50, 30)),
+    "ar2": PaperArchitecture(zoo.ar2, (50, 50), (15, 30, 30, 15), ("none", "none"), 2, (50, 50, 30)),
+    "ma2": PaperArchitecture(zoo.ma2, (50, 50), (15, 30, 30, 15), ("none", "none"), 10, (50, 50, 30)),
     "lorenz96-small": PaperArchitecture(
-        lambda: zoo.lorenz96("small"), (40, 90, 35), (30, 50, 50, 30), 1, (50, 100, 50)
+        lambda: zoo.lorenz96("small"), (40, 90, 35), (30, 50, 50, 30), ("none", "range"), 1, (50, 100, 50)
     ),
     "lorenz96-large": PaperArchitecture(
-        lambda: zoo.lorenz96("large"), (80, 100, 80), (30, 50, 50, 30), 1, (120, 160, 120)
+        lambda: zoo.lorenz96("large"), (80, 100, 80), (30, 50, 50, 30), ("none", "range"), 1, (120, 160, 120)
     ),
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
-from suffice.charts import Chart, bounds
+from suffice.charts import Chart, Scaling, bounds
 from suffice.family.architectures import default_network, default_sizes, paper_architecture
 from suffice.family.natural import Natural
 from suffice.family.statistics import Mlp
@@ -95,7 +95,7 @@ class ExponentialFamily(eqx.Module):
         return eqx.tree_at(
             lambda family: (family.data_chart, family.natural.chart),
             self,
-            (model.data_chart(x), natural_chart(model, theta)),
+            (model.data_chart(x, self.data_chart), self.natural.chart.standardised_on(theta, what="theta")),
         )
 
     @classmethod
@@ -111,37 +111,45 @@ class ExponentialFamily(eqx.Module):
 
     @classmethod
     def paper(cls, key: PRNGKeyArray, model_name: str) -> "ExponentialFamily":
-        """The paper's networks for its model of that name, such as "gamma" or "lorenz96-small"; d_s = p."""
+        """The paper's networks for its model of that name, such as "gamma" or "lorenz96-small"; d_s = p.
+
+        Data and parameters are scaled as in the paper's released code: score matching is not the same on every scale.
+        """
         architecture = paper_architecture(model_name)
         model = architecture.model()
         key_statistics, key_natural = jax.random.split(key)
         network = architecture.network(key_statistics, model.num_parameters + 1)
-        return cls.assemble(model, network, architecture.natural(key_natural))
+        return cls.assemble(model, network, architecture.natural(key_natural), scalings=architecture.scalings)
 
     @classmethod
     def assemble(
-        cls, model: Model, statistics: Network, natural: Network, base: Network | SharedBase | None = None
+        cls,
+        model: Model,
+        statistics: Network,
+        natural: Network,
+        base: Network | SharedBase | None = None,
+        *,
+        scalings: tuple[Scaling, Scaling] = ("spread", "spread"),
     ) -> "ExponentialFamily":
-        """A family of these networks, with charts of `model` that are not standardised yet: `fit` does that."""
+        """A family of these networks, with charts of `model` that are not standardised yet: `fit` does that.
+
+        `scalings` are those of x and of the θ that η's network sees.
+        """
         p = model.num_parameters
         theta = jax.ShapeDtypeStruct((p,), jax.dtypes.canonicalize_dtype(float))
         num_statistics = jax.eval_shape(natural, theta).shape[0]
         zeros, ones = jnp.zeros(num_statistics), jnp.ones(num_statistics)
-        chart = Chart.unscaled(_natural_support(model), (p,))
+        chart = Chart.unscaled(_natural_support(model), (p,), scalings[1])
         return cls(
             statistics,
             Natural(natural, chart, zeros, ones),
             SharedBase() if base is None else base,
-            Chart.unscaled(model.support, model.data_shape),
+            Chart.unscaled(model.support, model.data_shape, scalings[0]),
         )
 
 
-def natural_chart(model: Model, theta: Float[ArrayLike, "n p"]) -> Chart:
-    """The coordinates of θ that η's network sees: θ itself, its logarithm where it is bounded on one side; scaled."""
-    return Chart.fit(_natural_support(model), theta, what="theta")
-
-
 def _natural_support(model: Model) -> constraints.Constraint:
+    """Of the coordinates of θ that η's network sees: θ itself, its logarithm where it is bounded on one side."""
     p = model.num_parameters
     lower, upper = bounds(model.prior.support, (p,))
     one_sided = np.isfinite(lower) != np.isfinite(upper)

@@ -38,7 +38,7 @@ class Normaliser(eqx.Module):
     """A(θ) = η(θ)·(f̄ + P(v)) + Q(v), which is log Z(θ) up to a constant.
 
     Attributes:
-        natural: η, that of the family.
+        natural: η; that of the family, unless it was refined.
         coordinates: the chart of θ that v is scaled from.
         middle: the coordinates at v = 0.
         reach: half the width of the training pairs; beyond it the terms of P and Q go on as straight lines.
@@ -70,11 +70,15 @@ class Normaliser(eqx.Module):
 
         `statistics` is f(y) of one y, or Σᵢ f(yᵢ) of iid replicates; n, their number, is `number`.
         """
+        eta, constant = self.parts(theta)
+        return eta @ (statistics - number * self.centre) - number * constant
+
+    def parts(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " s"], Float[Array, ""]]:
+        """η(θ), and A(θ) − η(θ)·f̄."""
         v = (self.coordinates.forward(theta) - self.middle) / self.reach
-        degree, other_degree = self.degrees
+        eta, (degree, other_degree) = self.natural(theta), self.degrees
         shift = self.multipliers.T @ chebyshev_products(v, other_degree)
-        polynomial = self.polynomial @ chebyshev_products(v, degree)[1:]
-        return self.natural(theta) @ ((statistics - number * self.centre) - number * shift) - number * polynomial
+        return eta, eta @ shift + self.polynomial @ chebyshev_products(v, degree)[1:]
 
 
 def fit_normaliser(

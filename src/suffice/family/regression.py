@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
+from numpyro.distributions import constraints
 
 from suffice.charts import Chart
 from suffice.family.architectures import default_network, paper_architecture
@@ -60,7 +61,7 @@ class Regression(eqx.Module):
         return eqx.tree_at(
             lambda regression: (regression.data_chart, regression.mean, regression.scale),
             self,
-            (model.data_chart(x), *moments),
+            (model.data_chart(x, self.data_chart), *moments),
         )
 
     @classmethod
@@ -70,10 +71,12 @@ class Regression(eqx.Module):
 
     @classmethod
     def paper(cls, key: PRNGKeyArray, model_name: str) -> "Regression":
-        """The paper's network s_β for its model of that name."""
+        """The paper's network s_β for its model of that name; it sees x without its bijection, as the released code."""
         architecture = paper_architecture(model_name)
         model = architecture.model()
-        return cls.assemble(model, architecture.network(key, model.num_parameters))
+        regression = cls.assemble(model, architecture.network(key, model.num_parameters))
+        chart = Chart.unscaled(constraints.real, model.data_shape, architecture.scalings[0])
+        return eqx.tree_at(lambda regression: regression.data_chart, regression, chart)
 
     @classmethod
     def assemble(cls, model: Model, network: Network) -> "Regression":

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -50,7 +51,7 @@ class Fit:
     normaliser: Normaliser | None = None
 
     kind: ClassVar[str] = "fit"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __repr__(self) -> str:
         return f"Fit({type(self.module).__name__} of {', '.join(self.names)}, {self.history.epochs} epochs)"
@@ -158,7 +159,7 @@ class Fit:
             "prior": encode_prior(self.prior, arrays),
             "parameter_chart": encode(self.parameter_chart, arrays),
             "envelope": encode(self.envelope, arrays),
-            "normaliser": encode(_without_natural(self.normaliser), arrays),
+            "normaliser": encode(self.normaliser, arrays),
         }
         return manifest, arrays | {f"history/{name}": array for name, array in history_arrays.items()}
 
@@ -178,11 +179,8 @@ class Fit:
         prefix = "history/"
         losses = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         history = History.from_archive(manifest["history"], losses)
-        normaliser = decode(manifest["normaliser"], arrays)
-        if normaliser is not None:
-            normaliser = eqx.tree_at(
-                lambda part: part.natural, normaliser, module.natural, is_leaf=lambda part: part is None
-            )
+        natural = None if template is None else getattr(template, "natural", None)
+        normaliser = decode(manifest["normaliser"], arrays, SimpleNamespace(natural=natural))
         return cls(
             module,
             tuple(manifest["names"]),
@@ -193,13 +191,6 @@ class Fit:
             decode(manifest["envelope"], arrays),
             normaliser,
         )
-
-
-def _without_natural(normaliser: Normaliser | None) -> Normaliser | None:
-    """The normaliser as it is written: its η is the family's."""
-    if normaliser is None:
-        return None
-    return eqx.tree_at(lambda part: part.natural, normaliser, None)
 
 
 @eqx.filter_jit

@@ -18,6 +18,7 @@ from suffice.family.normaliser import fit_normaliser
 from suffice.family.regression import Regression
 from suffice.fitting.history import History
 from suffice.fitting.loop import train
+from suffice.fitting.refining import refine
 from suffice.fitting.result import Fit
 from suffice.fitting.streaming import Blocks, resident
 from suffice.fitting.training import Training
@@ -63,6 +64,7 @@ def fit(
     objective = ScoreMatching() if objective is None else objective
     _require_simulations(model, sims)
     key_networks, key_training = jax.random.split(key)
+    key_refinement = jax.random.fold_in(key, 2)
     settings = {"objective": repr(objective), "key": key_record(key), "simulations": list(sims.provenance)}
     if isinstance(objective, PosteriorMean) and objective.linear:
         good = resident(sims.good)
@@ -89,7 +91,8 @@ def fit(
     if not isinstance(module, ExponentialFamily) or fitted.parameter_chart is None:
         return fitted
     rows = [part for batch in batches for part in (batch.theta, batch.y)]
-    return replace(fitted, normaliser=fit_normaliser(module, fitted.parameter_chart, *rows))
+    normaliser = fit_normaliser(module, fitted.parameter_chart, *rows)
+    return replace(fitted, normaliser=refine(key_refinement, module, normaliser, *rows, steps=training.refinement))
 
 
 def _finished(

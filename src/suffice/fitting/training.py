@@ -30,6 +30,8 @@ class Training:
         natural_rows: over how many training parameters η is standardised at each step; None: those of the batch, as in
             the paper. More rows make less noise, which matters where η has heavy tails.
         max_gradient: the norm at which gradients are clipped; none if not given.
+        refinement: steps, after all epochs, in which natural parameters and normaliser are refined for `Direct`
+            posteriors (see `suffice.fitting.refining`); 0: none.
     """
 
     epochs: int = 200
@@ -45,12 +47,15 @@ class Training:
     averaging: float | None = 0.025
     natural_rows: int | None = 2000
     max_gradient: float | None = None
+    refinement: int = 240
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "check_every", "patience"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1.")
+        if isinstance(self.refinement, bool) or not isinstance(self.refinement, int) or self.refinement < 0:
+            raise ValueError(f"refinement is {self.refinement!r}, but must be a whole number, 0 for none.")
         for name in ("learning_rate", "decay", "natural_learning_rate", "averaging", "natural_rows", "max_gradient"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -96,6 +101,7 @@ class Training:
             patience=1,
             averaging=None,
             natural_rows=None,
+            refinement=0,
         )
 
 

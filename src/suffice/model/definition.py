@@ -235,10 +235,14 @@ class Model:
         """d, the number of coordinates of x."""
         return math.prod(self.data_shape)
 
-    def data_chart(self, x: Float[ArrayLike, "n ..."]) -> Chart:
-        """The chart of x, standardised on these rows; pooled over coordinates that the model treats alike."""
+    def data_chart(self, x: Float[ArrayLike, "n ..."], chart: Chart | None = None) -> Chart:
+        """The chart of x (another than its support's, if given), standardised on these rows.
+
+        It is pooled over coordinates that the model treats alike.
+        """
         pooled = (0,) if self.exchangeable or self.markov_order is not None else ()
-        return Chart.fit(self.support, x, pooled=pooled, what="x")
+        chart = Chart.unscaled(self.support, self.data_shape) if chart is None else chart
+        return chart.standardised_on(x, pooled=pooled)
 
     def parameter_chart(self, theta: Float[ArrayLike, "n p"]) -> Chart:
         """The chart of θ on the prior's support, standardised on these rows (but those on its very edge)."""
