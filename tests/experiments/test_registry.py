@@ -84,8 +84,9 @@ def test_the_paper_scale_is_the_papers() -> None:
     assert (paper.exchange, paper.inner_steps, paper.chosen_inner) == ((10_000, 10_000), (10, 30, 100, 200), (30, 100))
     assert (paper.particles, paper.iterations, paper.surrogate) == (1000, 100, (1000, 10))
     assert (paper.synthetic, paper.ratio, paper.predicted) == (100, 1000, 1000)
-    assert paper.measured_iterations()[:50] == tuple(range(50))
-    assert paper.measured_iterations()[-1] == 99
+    for scale in SCALES.values():
+        assert list(scale.measured) == sorted(set(scale.measured))
+        assert (scale.measured[0], scale.measured[-1]) == (1, scale.iterations)
 
 
 def test_published_numbers_cover_the_models() -> None:

@@ -183,7 +183,7 @@ class Lab:
             key = jax.random.fold_in(self.key("sample", name, label), first)
             with quiet():
                 found = sample_each(key, method, rows, progress=self.progress, **run)
-            record = _packed(found, self.scale.measured_iterations() if label.startswith("ABC") else None)
+            record = _packed(found, self.scale.measured if label.startswith("ABC") else None)
             return record, int(sum(post.info.get("simulations", 0) for post in found))
 
         steps = "" if inner_steps is None else f"-{inner_steps}"
@@ -199,7 +199,7 @@ class Lab:
         elif label.startswith("Direct"):
             sizes |= {"chains": scale.chains}
         elif label.startswith("ABC"):
-            sizes |= {"particles": scale.particles, "measured": scale.measured_iterations()}
+            sizes |= {"particles": scale.particles, "measured": scale.measured}
         else:
             sizes |= {"surrogate": scale.surrogate, "each": scale.ratio if label == "PMC-RE" else scale.synthetic}
         fitted = self.fit_settings(name, FIT_OF[label]) if label in FIT_OF else None
@@ -259,7 +259,7 @@ def _packed(found: list[Posterior], kept: tuple[int, ...] | None) -> Record:
         arrays["weights"] = np.stack([post.flat_weights for post in found])
     info = found[0].info
     if "history_theta" in info:
-        rows = np.arange(len(info["history_theta"])) if kept is None else np.array(kept)
+        rows = np.arange(len(info["history_theta"])) if kept is None else np.array(kept) - 1
         arrays["iterations"] = rows + 1
         arrays["history_simulations"] = np.asarray(info["history_simulations"])[rows]
         arrays["history"] = np.stack([post.info["history_theta"][rows] for post in found]).astype(np.float32)

@@ -31,7 +31,7 @@ class Scale:
         chains: warm-up, draws and number of our own chains.
         particles: of ABC.
         iterations: of ABC.
-        dense_iterations: up to which every iteration of ABC is measured; beyond, every fifth.
+        measured: the iterations of ABC, counted from 1, at which W₂ is measured.
         surrogate: particles and iterations of population Monte Carlo.
         synthetic: simulations at each particle for the synthetic likelihood.
         ratio: simulations at each particle for ratio estimation.
@@ -61,7 +61,7 @@ class Scale:
     chains: tuple[int, int, int]
     particles: int
     iterations: int
-    dense_iterations: int
+    measured: tuple[int, ...]
     surrogate: tuple[int, int]
     synthetic: int
     ratio: int
@@ -99,10 +99,6 @@ class Scale:
         """The number of inner steps, or None where it is the one that all other items have: those pieces serve."""
         return None if steps == self.chosen_inner[0 if model in IID else 1] else steps
 
-    def measured_iterations(self) -> tuple[int, ...]:
-        """The iterations of ABC, counted from 0, at which W₂ is measured."""
-        return tuple(i for i in range(self.iterations) if i < self.dense_iterations or (i + 1) % 5 == 0)
-
 
 _MODELS: dict[str, Any] = {"iid": IID, "series": SERIES}
 
@@ -125,7 +121,7 @@ SMOKE = Scale(
     chains=(20, 20, 2),
     particles=30,
     iterations=4,
-    dense_iterations=4,
+    measured=(1, 2, 3, 4),
     surrogate=(100, 2),
     synthetic=40,
     ratio=50,
@@ -145,7 +141,7 @@ QUICK = Scale(
     lorenz=LORENZ[:1],
     seeds=1,
     simulations=20_000,
-    epochs=(None, 40, 40),
+    epochs=(None, None, 40),
     embedded=1000,
     observations=20,
     ratio_observations=4,
@@ -157,7 +153,7 @@ QUICK = Scale(
     chains=(300, 500, 4),
     particles=1000,
     iterations=60,
-    dense_iterations=10,
+    measured=(1, 3, 5, 8, 11, 14, 17, 20, 25, 30, 40, 60),
     surrogate=(500, 4),
     synthetic=100,
     ratio=500,
@@ -176,7 +172,7 @@ PAPER = Scale(
     epochs=(None, None, None),
     embedded=1000,
     observations=100,
-    ratio_observations=20,
+    ratio_observations=5,
     block=20,
     transport_draws=1000,
     exchange=(10_000, 10_000),
@@ -185,7 +181,7 @@ PAPER = Scale(
     chains=(300, 500, 4),
     particles=1000,
     iterations=100,
-    dense_iterations=50,
+    measured=(1, 3, 5, 8, 11, 14, 17, 20, 25, 30, 40, 50, 70, 100),
     surrogate=(1000, 10),
     synthetic=100,
     ratio=1000,
