@@ -8,7 +8,7 @@ and Q are improved by maximum likelihood of the posterior. Given yⱼ, the param
 
 times as probable as before, and the mean over the prior is one over other training parameters, which are draws of it.
 The mean of the logarithm is highest at the true likelihood ratio, for any number of them.
-Held-out pairs choose how long, if at all.
+Held-out pairs choose how long; and not at all, unless they gain by more than twice the standard error of the gain.
 """
 
 from typing import NamedTuple
@@ -108,19 +108,21 @@ def _refined(key: PRNGKeyArray, normaliser: Normaliser, training: _Rows, held_ou
         updates, state = optimiser.update(gradient, state)
         return (optax.apply_updates(changes, _scaled(updates, scales)), state), None
 
-    def held_out_loss(changes: PyTree) -> Float[Array, ""]:
+    def held_out_ratios(changes: PyTree) -> Float[Array, " m"]:
         theta = jnp.concatenate([held_out.theta, training.theta[:CONTRASTS]])
-        return -jnp.mean(log_posterior_ratio(eqx.combine(changes, rest), held_out.statistics, theta))
+        return log_posterior_ratio(eqx.combine(changes, rest), held_out.statistics, theta)
 
     def look(carried: tuple[PyTree, PyTree, PyTree, Array], keys: Array) -> tuple[PyTree, None]:
-        changes, state, best, least = carried
+        changes, state, best, most = carried
         (changes, state), _ = jax.lax.scan(step, (changes, state), keys)
-        value = held_out_loss(changes)
-        better = value < least  # false where it is not finite
+        gains = held_out_ratios(changes) - at_first
+        gain, error = jnp.mean(gains), jnp.std(gains) / jnp.sqrt(len(gains))
+        better = (gain > most) & (gain > 2.0 * error)  # false where it is not finite
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), changes, best)
-        return (changes, state, best, jnp.where(better, value, least)), None
+        return (changes, state, best, jnp.where(better, gain, most)), None
 
-    start = (changes, optimiser.init(changes), changes, held_out_loss(changes))
+    at_first = held_out_ratios(changes)
+    start = (changes, optimiser.init(changes), changes, jnp.zeros_like(scales.polynomial))
     (_, _, best, _), _ = jax.lax.scan(look, start, jax.random.split(key, (LOOKS, steps)))
     return eqx.combine(best, rest)
 
