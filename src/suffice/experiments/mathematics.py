@@ -51,7 +51,8 @@ class DerivativeCost:
             {"outputs": int(number)} | {f"{name}, s": f"{value:.4g}" for name, value in zip(names, times, strict=True)}
             for number, times in zip(record.arrays["outputs"], seconds, strict=True)
         ]
-        series = {name: (list(outputs), list(seconds[:, i])) for i, name in enumerate(names)}
+        along = [float(number) for number in outputs]
+        series = {name: (along, seconds[:, i].tolist()) for i, name in enumerate(names)}
         drawn = lines(series, x="outputs of the network", y="seconds")
         note = (
             f"{inputs} inputs, batch {batch}, hidden widths {self.widths}, compiled, two cores; the best of {REPEATS}. "
