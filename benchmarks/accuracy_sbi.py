@@ -1,6 +1,6 @@
 """`Direct` against sbi on the same simulations and observations.
 
-    python benchmarks/accuracy_sbi.py [--models gaussian gamma beta ar2 ma2] [--seeds 3] [--python PATH]
+    python benchmarks/accuracy_sbi.py [--models gaussian gamma beta ar2 ma2] [--seeds 3] [--methods npe npe-cnn nle]
 
 The simulations, fits and observations are those of `accuracy_direct.py accuracy`: 10,000 simulations, validation
 included, and 100 fresh observations of each model and seed. The error is that of the posterior mean against the exact
@@ -42,7 +42,7 @@ def peer(method: str, folder: Path, python: str) -> dict[str, np.ndarray]:
     return dict(np.load(path))
 
 
-def measure(name: str, seed: int, python: str, num: int = 100) -> None:
+def measure(name: str, seed: int, methods: list[str], python: str, num: int = 100) -> None:
     """Print a line for each method."""
     model, folder = getattr(sf.zoo, name)(), CACHE / f"{name}-{seed}"
     observed = sf.simulate(jax.random.key(5000 + seed), model, num).x
@@ -56,7 +56,9 @@ def measure(name: str, seed: int, python: str, num: int = 100) -> None:
     direct = [sf.Direct(fit).grid(row) for row in observed]
     rows = {"Direct": (np.array([post.mean for post in direct]), np.array([post.sd for post in direct]))}
     seconds = {"Direct": fit.history.seconds}
-    for method in ("npe", "npe-cnn", "nle") if model.markov_order else ("npe", "nle"):
+    for method in methods:
+        if method == "npe-cnn" and not model.markov_order:
+            continue
         found = peer(method, folder, python)
         rows[method], seconds[method] = (found["mean"], found["sd"]), float(found["training"])
     for method, (mean, sd) in rows.items():
@@ -71,13 +73,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["gaussian", "gamma", "beta", "ar2", "ma2"])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--methods", nargs="+", default=["npe", "npe-cnn", "nle"], help="npe-cnn: of series only")
     parser.add_argument("--python", help="of an environment that has sbi")
     given = parser.parse_args()
     python = given.python or sbi_python()
     print(f"{'model':9} seed {'method':8} {'RMSE of the mean':15}  {'sd ratio':11} {'fit s':>6}")
     for seed in range(given.seeds):
         for name in given.models:
-            measure(name, seed, python)
+            measure(name, seed, given.methods, python)
 
 
 if __name__ == "__main__":

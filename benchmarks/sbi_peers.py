@@ -4,8 +4,8 @@
 
 FOLDER holds `data.npz` (theta, x, observed, low, high); `METHOD.npz` is written there: mean and sd of the posterior of
 each observation, seconds of training and of the posteriors. METHOD is `npe`, `npe-cnn` (its CNN embedding, for series)
-or `nle`. All settings are sbi's defaults; the posterior of NLE is summed over a grid of the prior's box, so that no
-Markov chain adds to its error.
+or `nle`. All settings are the defaults of sbi; posteriors are summed over a grid of the prior, so that neither a Markov
+chain nor draws outside the prior add to their error.
 """
 
 import sys
@@ -21,44 +21,35 @@ from sbi.neural_nets.embedding_nets import CNNEmbedding
 from sbi.utils import BoxUniform
 
 NODES = 100  # of the grid, along each parameter
-DRAWS = 10_000
 
-Moments = tuple[np.ndarray, np.ndarray]
+LogProb = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of one observation at every node
 
 
-def trained_npe(
-    prior: BoxUniform, theta: torch.Tensor, x: torch.Tensor, *, cnn: bool
-) -> Callable[[torch.Tensor], Moments]:
-    """NPE, with or without the embedding."""
+def trained_npe(prior: BoxUniform, theta: torch.Tensor, x: torch.Tensor, *, cnn: bool) -> LogProb:
+    """The log-posterior by NPE, with or without the embedding."""
     density = posterior_nn("maf", embedding_net=CNNEmbedding(input_shape=tuple(x.shape[1:]))) if cnn else "maf"
     inference = NPE(prior, density_estimator=density, show_progress_bars=False)
-    inference.append_simulations(theta, x).train()
-    posterior = inference.build_posterior()
-
-    def moments(observed: torch.Tensor) -> Moments:
-        draws = posterior.sample((DRAWS,), x=observed, show_progress_bars=False).numpy()
-        return draws.mean(0), draws.std(0)
-
-    return moments
+    estimator = inference.append_simulations(theta, x).train()
+    return lambda observed, nodes: estimator.log_prob(nodes[:, None], condition=observed[None])
 
 
-def trained_nle(prior: BoxUniform, theta: torch.Tensor, x: torch.Tensor) -> Callable[[torch.Tensor], Moments]:
-    """NLE, and its posterior on a grid."""
+def trained_nle(prior: BoxUniform, theta: torch.Tensor, x: torch.Tensor) -> LogProb:
+    """The log-likelihood by NLE."""
     inference = NLE(prior, show_progress_bars=False)
     estimator = inference.append_simulations(theta, x).train()
-    low, high = prior.base_dist.low, prior.base_dist.high
-    axes = [a + (b - a) * (torch.arange(NODES) + 0.5) / NODES for a, b in zip(low, high, strict=True)]
-    nodes = torch.cartesian_prod(*axes)
+    return lambda observed, nodes: estimator.log_prob(
+        observed.expand(len(nodes), *observed.shape)[None], condition=nodes
+    )
 
-    @torch.no_grad()
-    def moments(observed: torch.Tensor) -> Moments:
-        rows = observed.expand(len(nodes), *observed.shape)[None]
-        log_likelihood = estimator.log_prob(rows, condition=nodes).reshape(-1).double()
-        weights = torch.softmax(log_likelihood, 0).numpy()
-        mean = weights @ nodes.double().numpy()
-        return mean, np.sqrt(weights @ (nodes.double().numpy() - mean) ** 2)
 
-    return moments
+@torch.no_grad()
+def moments(log_prob: LogProb, prior: BoxUniform, observed: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and sd of the posterior of one observation, over the prior's box."""
+    bounds = zip(prior.base_dist.low, prior.base_dist.high, strict=True)
+    nodes = torch.cartesian_prod(*(low + (high - low) * (torch.arange(NODES) + 0.5) / NODES for low, high in bounds))
+    weights = torch.softmax(log_prob(observed, nodes).reshape(-1).double(), 0).numpy()
+    mean = weights @ nodes.double().numpy()
+    return mean, np.sqrt(weights @ (nodes.double().numpy() - mean) ** 2)
 
 
 def main() -> None:
@@ -70,12 +61,12 @@ def main() -> None:
     prior = BoxUniform(data["low"], data["high"])
     start = time.perf_counter()
     if method == "nle":
-        moments = trained_nle(prior, data["theta"], data["x"])
+        log_prob = trained_nle(prior, data["theta"], data["x"])
     else:
-        moments = trained_npe(prior, data["theta"], data["x"], cnn=method == "npe-cnn")
+        log_prob = trained_npe(prior, data["theta"], data["x"], cnn=method == "npe-cnn")
     training = time.perf_counter() - start
     start = time.perf_counter()
-    means, sds = zip(*(moments(row) for row in data["observed"]), strict=True)
+    means, sds = zip(*(moments(log_prob, prior, row) for row in data["observed"]), strict=True)
     np.savez(
         folder / f"{method}.npz",
         mean=np.array(means),

@@ -11,10 +11,13 @@ from jaxtyping import Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from suffice.diagnostics.pairs import gaussian, pair_mean
+from suffice.diagnostics.transport import least_matching_cost, scale_of
 from suffice.posterior import Posterior
 from suffice.randomness import require_key
 
 PAIR_BYTES = 40  # that the solver takes for each pair of draws when it holds all costs
+LARGE = 2000  # equally weighted draws of each sample from which on few pairs are tried first
+REPEATED = 0.1  # part of all pairs that are distinct, at or below which repetitions are taken as weights
 MEDIAN_ROWS = 2000  # rows whose distances a median is taken of
 FOLDS = 5
 
@@ -38,13 +41,17 @@ def wasserstein(
     and compare only equal ones. (The paper: 10,000 against 10,000 draws, 1,000 for ABC; in its study of inner steps
     1,000 against 1,000.)
 
+    Two samples of the same number, 2,000 or more, of equally weighted draws are matched by way of the few pairs that
+    can matter, and potentials prove that no other matching is better: seconds for 10,000 against 10,000 draws, in
+    little memory. Other samples, and those without such a proof, take all pairs.
+
     Args:
         one: a sample.
         other: the sample it is held against.
         one_weights: weights of the rows of an array; equal if not given.
         other_weights: the same for `other`.
-        max_gigabytes: memory up to which all costs are held at once (1 GB: 5,000 × 5,000 draws). Beyond, each is
-            computed when it is needed, in no memory to speak of but at half the speed.
+        max_gigabytes: memory up to which the costs of all pairs are held at once (1 GB: 5,000 × 5,000 draws). Beyond,
+            each is computed when it is needed, in no memory to speak of but at half the speed.
         max_iterations: of the simplex method.
 
     >>> square = np.array([[0.0, 0.0], [1.0, 0.0]])
@@ -56,23 +63,13 @@ def wasserstein(
     _require_same_width(x, y)
     if x.shape[1] == 1:
         return _wasserstein_of_sorted(x[:, 0], a, y[:, 0], b)
-    import ot
-
-    centre = x.mean(axis=0)  # costs from coordinates far from 0 would lose digits
-    x, y = (np.ascontiguousarray(rows - centre) for rows in (x, y))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="(?s).*numItermax")
-        try:
-            if PAIR_BYTES * len(x) * len(y) <= 1e9 * max_gigabytes:
-                cost = ot.emd2(a, b, ot.dist(x, y), numItermax=max_iterations)
-            else:
-                cost = ot.lp.emd2_lazy(x, y, a, b, numItermax=max_iterations, return_matrix=False)
-        except UserWarning as warning:
-            raise RuntimeError(
-                f"The transport between {len(x)} and {len(y)} draws was not found within {max_iterations} iterations. "
-                "Give max_iterations=… more, or fewer draws."
-            ) from warning
-    return float(np.sqrt(max(float(cost), 0.0)))
+    few_x, few_y = _distinct(x, a), _distinct(y, b)
+    many_pairs = len(few_x[0]) * len(few_y[0]) > REPEATED * len(x) * len(y)
+    if len(x) == len(y) >= LARGE and _are_equal(a) and _are_equal(b) and many_pairs:
+        cost = least_matching_cost(x, y, max_iterations=max_iterations)
+        if cost is not None:
+            return float(np.sqrt(cost))
+    return wasserstein_of_all_pairs(*few_x, *few_y, max_gigabytes, max_iterations)
 
 
 def mean_error(one: Sample, other: Sample) -> float:
@@ -172,9 +169,44 @@ def _wasserstein_of_sorted(x: np.ndarray, a: np.ndarray, y: np.ndarray, b: np.nd
     return float(np.sqrt(np.sum(masses * (x[i] - y[j]) ** 2)))
 
 
+def wasserstein_of_all_pairs(
+    x: np.ndarray, a: np.ndarray, y: np.ndarray, b: np.ndarray, max_gigabytes: float, max_iterations: int
+) -> float:
+    """All pairs at once, by the network simplex of POT."""
+    import ot
+
+    centre = x.mean(axis=0)  # costs from coordinates far from 0 would lose digits
+    x, y = x - centre, y - centre
+    unit = scale_of(x, y)
+    x, y = (np.ascontiguousarray(rows / unit) for rows in (x, y))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="(?s).*numItermax")
+        try:
+            if PAIR_BYTES * len(x) * len(y) <= 1e9 * max_gigabytes:
+                cost = ot.emd2(a, b, ot.dist(x, y), numItermax=max_iterations)
+            else:
+                cost = ot.lp.emd2_lazy(x, y, a, b, numItermax=max_iterations, return_matrix=False)
+        except UserWarning as warning:
+            raise RuntimeError(
+                f"The transport between {len(x)} and {len(y)} draws was not found within {max_iterations} iterations. "
+                "Give max_iterations=… more, or fewer draws."
+            ) from warning
+    return unit * float(np.sqrt(max(float(cost), 0.0)))
+
+
+def _distinct(rows: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each row once, and the sum of its weights."""
+    found, which = np.unique(rows, axis=0, return_inverse=True)
+    return (rows, weights) if len(found) == len(rows) else (found, np.bincount(which.ravel(), weights))
+
+
+def _are_equal(weights: np.ndarray) -> bool:
+    return bool(np.ptp(weights) < 1e-12 * weights[0])
+
+
 def _equal(key: PRNGKeyArray, rows: np.ndarray, weights: np.ndarray, number: int) -> np.ndarray:
     """`number` equally weighted rows: a random part of equal ones, or drawn by their weights."""
-    if np.ptp(weights) < 1e-12 * weights[0]:
+    if _are_equal(weights):
         chosen = np.arange(len(rows)) if number == len(rows) else jax.random.permutation(key, len(rows))[:number]
     else:
         chosen = jax.random.choice(key, len(rows), (number,), p=np.asarray(weights))
