@@ -162,6 +162,10 @@ QUICK = Scale(
     predicted=500,
     bandwidth_simulations=1000,
     derivatives=(100, 200, (1, 5, 10, 20)),
+    methods=(
+        ("Exc-SM", "Exc-SSM", "ABC-SM", "ABC-SSM", "ABC-FP", "PMC-SL", "PMC-RE", "Direct", "Direct-SM", "Exc-ours"),
+        ("Exc-SM", "ABC-SM", "ABC-FP", "PMC-SL", "PMC-RE", "Direct", "Direct-SM", "Exc-ours"),
+    ),
 )
 PAPER = Scale(
     name="paper",
