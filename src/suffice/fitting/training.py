@@ -31,7 +31,7 @@ class Training:
             the paper. More rows make less noise, which matters where η has heavy tails.
         max_gradient: the norm at which gradients are clipped; none if not given.
         refinement: steps, after all epochs, in which natural parameters and normaliser are refined for `Direct`
-            posteriors (see `suffice.fitting.refining`); 0: none.
+            posteriors (see `suffice.fitting.refining`); none if below 12, or with fewer than 2,000 training pairs.
     """
 
     epochs: int = 200
