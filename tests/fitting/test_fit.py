@@ -127,6 +127,26 @@ def test_save_and_load(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.statistics(sims.x), fit.statistics(sims.x))
 
 
+def without(code: Any, name: str) -> Any:
+    """A manifest as it was before modules had a field of that name."""
+    if isinstance(code, dict):
+        return {key: without(part, name) for key, part in code.items() if key != name}
+    return [without(part, name) for part in code] if isinstance(code, list) else code
+
+
+def test_files_of_the_layout_before(gamma_fit: sf.Fit, gamma_sims: sf.Simulations) -> None:
+    manifest, arrays = gamma_fit.to_archive()
+    manifest = without(manifest, "scaling")
+    manifest["normaliser"]["fields"]["natural"] = None
+    loaded = sf.Fit.from_archive(manifest, arrays)
+    assert gamma_fit.normaliser is not None
+    assert loaded.normaliser is not None
+    theta = jnp.asarray(gamma_sims.theta[0])
+    assert loaded.normaliser(theta) == gamma_fit.normaliser(theta)
+    assert loaded.family.data_chart.scaling == "spread"
+    np.testing.assert_array_equal(loaded.statistics(gamma_sims.x), gamma_fit.statistics(gamma_sims.x))
+
+
 def test_a_network_of_ones_own(gamma_sims: sf.Simulations, tmp_path: Path) -> None:
     model = sf.zoo.gamma()
     fit = sf.fit(jax.random.key(1), model, gamma_sims, family=own_family(model), training=SETTINGS)

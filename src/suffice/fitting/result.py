@@ -181,6 +181,10 @@ class Fit:
         history = History.from_archive(manifest["history"], losses)
         natural = None if template is None else getattr(template, "natural", None)
         normaliser = decode(manifest["normaliser"], arrays, SimpleNamespace(natural=natural))
+        if normaliser is not None and normaliser.natural is None:  # until layout 2 its η was always the family's
+            normaliser = eqx.tree_at(
+                lambda part: part.natural, normaliser, module.natural, is_leaf=lambda part: part is None
+            )
         return cls(
             module,
             tuple(manifest["names"]),
