@@ -121,6 +121,48 @@ def test_claims_follow_the_tables(tmp_path: Path, regression: float, worst: str,
     assert found["SM and SSM agree."] == "yes"
 
 
+def test_claims_borrow_tables_of_another_scale_and_say_so(tmp_path: Path) -> None:
+    for scale, value in (("quick", 0.4), ("smoke", 0.1)):
+        (tmp_path / scale).mkdir()
+        _accuracy(0.1, 0.3, value).to_csv(tmp_path / scale / "accuracy-iid.csv", index=False)
+    lab = Lab(SCALES["paper"], Cache(tmp_path / "cache"), results=tmp_path / "paper", progress=False)
+    found = ITEMS["claims"].study(lab).tables[""].set_index("claim")
+    row = found.loc["iid models: ABC-FP is the worst method."]
+    assert row["holds"] == "yes"  # at quick; at smoke it would be no
+    assert row["figures"].endswith("(`accuracy-iid` at quick)")
+
+
+def test_lasting_pieces_outlive_the_cache(tmp_path: Path) -> None:
+    made = []
+
+    def inner(_: Path) -> tuple[Record, int]:
+        made.append("inner")
+        return Record({"a": np.arange(3)}, {}), 5
+
+    def ask(cache: Cache) -> Record:
+        return cache.fetch("outer", {}, lambda _: (cache.fetch("inner", {}, inner), 3), lasts=True)
+
+    first, second = (Cache(tmp_path / name, tmp_path / "lasting") for name in ("one", "two"))
+    for cache in (first, second):
+        np.testing.assert_array_equal(ask(cache).arrays["a"], np.arange(3))
+    assert made == ["inner"]
+    assert first.account == second.account
+    assert sorted(used.simulations for used in second.account.values()) == [3, 5]
+    second.fetch("inner", {}, inner)  # its cost lasted, the piece itself did not
+    assert made == ["inner", "inner"]
+
+
+def test_the_page_says_what_is_said_of_an_item(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders[0], tmp_path / "smoke")
+    (tmp_path / "embeddings-sm.md").write_text("They agree.\n")
+    (tmp_path / "smoke" / "embeddings-sm.png").unlink()  # kept beside the page alone
+    write_page(tmp_path / "results.md", tmp_path)
+    page = (tmp_path / "results.md").read_text()
+    section = page.split("## Learned and exact embeddings, SM")[1].split("\n## ")[0]
+    assert section.strip().endswith("They agree.")
+    assert "embeddings-sm.png" in section
+
+
 def test_settings_decide_which_piece_it_is(tmp_path: Path) -> None:
     cache, made = Cache(tmp_path), []
 

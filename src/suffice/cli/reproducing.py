@@ -18,6 +18,9 @@ def reproduce(
     everything: Annotated[bool, typer.Option("--all", help="Make all items.")] = False,
     out: Annotated[Path, typer.Option(help="The folder that tables and pictures go to.")] = Path("runs/reproduced"),
     cache: Annotated[Path, typer.Option(help="The folder of shared pieces.")] = Path(".cache/experiments"),
+    lasting: Annotated[
+        Path | None, typer.Option(help="A second folder, of small pieces that took long, to be kept for good.")
+    ] = None,
     write: Annotated[
         Path | None, typer.Option(help="A markdown page to write of all that was made so far, at any scale.")
     ] = None,
@@ -42,7 +45,7 @@ def reproduce(
         chosen = _chosen(items or [], everything=everything, page=write is not None)
         for name in chosen:
             voice.say(f"{name}: {ITEMS[name].title} …")
-            made = make(name, SCALES[scale], out=out, cache=cache, seed=seed, progress=voice.progress)
+            made = make(name, SCALES[scale], out=out, cache=cache, lasting=lasting, seed=seed, progress=voice.progress)
             voice.say(f"  {made.seconds:.0f} s, {made.simulations:,} simulations; {made.files[0]}")
             voice.note(**{name: {"files": made.files, "seconds": made.seconds, "simulations": made.simulations}})
         if write is not None:

@@ -59,27 +59,44 @@ class Cache:
 
     Pieces are written whole or not at all, so that a killed run goes on with all that were finished. Their seconds and
     simulations are written beside them: a piece from the cache costs on paper what it cost when it was made.
+
+    Args:
+        folder: of all pieces.
+        lasting: another folder, of the pieces that are small and took long, and of what all others cost. It is meant to
+            outlive the cache and the machine: from it, and without the rest, tables can be made again.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], lasting: str | os.PathLike[str] | None = None) -> None:
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.lasting = None if lasting is None else Path(lasting)
+        for each in self._folders:
+            each.mkdir(parents=True, exist_ok=True)
         self.account: dict[str, Used] = {}
         self._kept: dict[str, Any] = {}
         self._making: list[_Making] = []
 
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        return (self.folder,) if self.lasting is None else (self.folder, self.lasting)
+
     def fetch(
-        self, name: str, settings: Settings, make: Callable[[Path], tuple[Any, int]], *, keep: bool = False
+        self,
+        name: str,
+        settings: Settings,
+        make: Callable[[Path], tuple[Any, int]],
+        *,
+        keep: bool = False,
+        lasts: bool = False,
     ) -> Any:
-        """The piece with these settings, made now if it is not there; `keep`: in memory too.
+        """The piece with these settings, made now if it is not there.
 
         `make` gets a path where it may leave a checkpoint, and gives the piece, anything that can be saved, and how
-        many simulations it took.
+        many simulations it took. `keep`: in memory too; `lasts`: in the lasting folder, if there is one.
         """
         stem = f"{name}-{fingerprint(settings)}"
-        path, cost = self.folder / f"{stem}.npz", self.folder / f"{stem}.json"
-        if not (path.exists() and cost.exists()):
-            self._make(stem, settings, make)
+        path = self._path(stem)
+        if path is None:
+            path = self._make(stem, settings, make, self._folders[-1] if lasts else self.folder)
         if self._making:
             self._making[-1].pieces.append(stem)
         self._enter(stem)
@@ -88,7 +105,12 @@ class Cache:
             self._kept[stem] = piece
         return piece
 
-    def _make(self, stem: str, settings: Settings, make: Callable[[Path], tuple[Any, int]]) -> None:
+    def _path(self, stem: str) -> Path | None:
+        """Where the piece is, if it was finished."""
+        found = [folder / f"{stem}.npz" for folder in self._folders if (folder / f"{stem}.json").exists()]
+        return next((path for path in found if path.exists()), None)
+
+    def _make(self, stem: str, settings: Settings, make: Callable[[Path], tuple[Any, int]], folder: Path) -> Path:
         checkpoint, began = self.folder / f"{stem}.checkpoint", time.monotonic()
         self._making.append(_Making())
         try:
@@ -98,19 +120,21 @@ class Cache:
         elapsed = time.monotonic() - began
         if self._making:
             self._making[-1].seconds += elapsed
-        storage.save(piece, self.folder / f"{stem}.npz")
+        storage.save(piece, folder / f"{stem}.npz")
         used = {"seconds": round(elapsed - making.seconds, 2), "simulations": simulations}
         record = {"cost": used, "pieces": sorted(set(making.pieces)), "settings": settings}
-        with storage.atomic(self.folder / f"{stem}.json") as file:
-            file.write(json.dumps(record, indent=1, sort_keys=True).encode())
+        for each in self._folders:
+            with storage.atomic(each / f"{stem}.json") as file:
+                file.write(json.dumps(record, indent=1, sort_keys=True).encode())
         checkpoint.unlink(missing_ok=True)
+        return folder / f"{stem}.npz"
 
     def _enter(self, stem: str) -> None:
         """Put a piece, and those it was made from, into the account."""
-        cost = self.folder / f"{stem}.json"
-        if stem in self.account or not cost.exists():
+        costs = [path for folder in self._folders if (path := folder / f"{stem}.json").exists()]
+        if stem in self.account or not costs:
             return
-        record = json.loads(cost.read_text())
+        record = json.loads(costs[0].read_text())
         self.account[stem] = Used(**record["cost"])
         for other in record["pieces"]:
             self._enter(other)

@@ -16,28 +16,42 @@ Answer = tuple[bool, str]
 
 @dataclass(frozen=True)
 class Claims:
-    """All claims; those whose tables are missing at this scale are marked so."""
+    """All claims, from tables of this scale, or else of the largest there is, of which the answer then tells."""
 
     def __call__(self, lab: Lab) -> Result:
-        """One row a claim."""
-
-        def table(name: str) -> Any:
-            if lab.results is None or not (lab.results / f"{name}.csv").exists():
-                raise FileNotFoundError(name)
-            return pd.read_csv(lab.results / f"{name}.csv")
-
+        """One row a claim; those whose tables are missing are marked so."""
         rows = []
         for claim, answer in CLAIMS.items():
+            tables = _Tables(lab)
             try:
-                holds, figures = answer(table)
-                rows.append({"claim": claim, "holds": "yes" if holds else "no", "figures": figures})
+                holds, figures = answer(tables)
+                words = figures + "".join(f" (`{name}` at {scale})" for name, scale in tables.borrowed.items())
+                rows.append({"claim": claim, "holds": "yes" if holds else "no", "figures": words})
             except FileNotFoundError as missing:
-                rows.append({"claim": claim, "holds": "not run", "figures": f"needs `{missing}` at this scale"})
+                rows.append({"claim": claim, "holds": "not run", "figures": f"needs `{missing}`"})
             except KeyError as missing:
-                words = f"{missing.args[0]} is left out at this scale"
-                rows.append({"claim": claim, "holds": "not run", "figures": words})
+                rows.append({"claim": claim, "holds": "not run", "figures": f"{missing.args[0]} is left out"})
         note = f"Alike: medians of W₂ within a factor of {CLOSE}. Figures are median W₂ unless told otherwise."
         return Result({"": pd.DataFrame(rows)}, notes=(note,))
+
+
+class _Tables:
+    """The tables made so far; `borrowed` tells which of those read are of another scale."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.own = lab.results
+        self.others = [] if self.own is None else [self.own.parent / name for name in ("paper", "quick")]
+        self.borrowed: dict[str, str] = {}
+
+    def __call__(self, name: str) -> Any:
+        """The table of that name."""
+        if self.own is not None and (self.own / f"{name}.csv").exists():
+            return pd.read_csv(self.own / f"{name}.csv")
+        for folder in self.others:
+            if (folder / f"{name}.csv").exists():
+                self.borrowed[name] = folder.name
+                return pd.read_csv(folder / f"{name}.csv")
+        raise FileNotFoundError(name)
 
 
 def _medians(table: Tables, group: str) -> dict[str, dict[str, float]]:

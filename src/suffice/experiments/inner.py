@@ -75,6 +75,8 @@ class InnerTime:
                         "model": LABELS[name],
                         "inner steps": steps,
                         "seconds each": round(each, 2),
+                        "ESS": int(np.median(found.arrays["ESS"])),
+                        "ESS a second": round(float(np.sum(found.arrays["ESS"]) / found.values["seconds"]), 1),
                         "observations": number,
                         "outer steps": warmup + draws,
                         "published minutes": "–" if minutes is None else minutes,
@@ -82,6 +84,7 @@ class InnerTime:
                 )
         note = (
             f"Seconds of {warmup + draws} outer steps for one observation, all observations of a block at once, "
-            "compilation included, on two cores; the paper: 20,000 outer steps, one core, one observation at a time."
+            "compilation included, on two cores; the paper: 20,000 outer steps, one core, one observation at a time. "
+            "ESS: effective draws of the worse parameter, a median; a second: of all observations, by the time of all."
         )
         return Result({"": pd.DataFrame(rows)}, notes=(note,))

@@ -16,8 +16,8 @@ from suffice import zoo
 from suffice.diagnostics import wasserstein
 from suffice.errors import SamplingWarning, SimulationWarning, TrainingWarning
 from suffice.experiments.cache import Cache, Record, Settings
-from suffice.experiments.methods import FIT_OF, SEQUENTIAL, method_of, model_of
-from suffice.experiments.scales import Scale
+from suffice.experiments.methods import FIT_OF, ONE_CHAIN, SEQUENTIAL, method_of, model_of
+from suffice.experiments.scales import LORENZ, SERIES, Scale
 from suffice.family import ExponentialFamily
 from suffice.family.regression import Regression
 from suffice.fitting import Fit, Training, fit
@@ -105,7 +105,7 @@ class Lab:
                 )
             return made, len(sims)
 
-        return self.cache.fetch(f"fit-{name}-{kind}", settings, make, keep=True)
+        return self.cache.fetch(f"fit-{name}-{kind}", settings, make, keep=True, lasts=name in SERIES + LORENZ)
 
     def fit_settings(self, name: str, kind: str, seed: int = 0) -> Settings:
         """What tells one fit from another."""
@@ -206,7 +206,7 @@ class Lab:
         return words | sizes | {"fit": fitted}
 
     def measured(self, name: str, label: str, inner_steps: int | None = None) -> Record:
-        """W₂ to the exact posterior, error of the mean, ratio of standard deviations, and W₂ by iteration."""
+        """W₂ to the exact posterior, error of the mean, ratio of sd; effective draws, W₂ by iteration."""
         number, draws = self.scale.observations_of(name, label), self.scale.transport_draws
         settings = self.method_settings(name, label, inner_steps) | {"number": number, "draws": draws}
 
@@ -223,13 +223,15 @@ class Lab:
                         curves.append([wasserstein(step.thinned(draws), exact["draws"][i]) for step in steps])
                     advance(1)
             arrays = {"W2": np.array(distances), "mean error": np.array(errors), "sd ratio": np.stack(ratios)}
+            if label in ONE_CHAIN:
+                arrays["ESS"] = np.array([post.convergence.ess_bulk.min() for post in sampled.posteriors])
             if curves:
                 arrays |= {"curve": np.array(curves), "iterations": sampled.iterations}
                 arrays |= {"simulations": sampled.simulations}
             return Record(arrays, {"seconds": sampled.seconds, "doubtful": sampled.doubtful}), 0
 
         steps = "" if inner_steps is None else f"-{inner_steps}"
-        return self.cache.fetch(f"measured-{name}-{label}{steps}", settings, make)
+        return self.cache.fetch(f"measured-{name}-{label}{steps}", settings, make, lasts=True)
 
 
 def objective_of(name: str, kind: str) -> Objective:

@@ -23,6 +23,7 @@ OURS_SAID = (
     "Ours: Direct and Exc-ours have default networks and training on the same simulations as the paper's fits; "
     "Direct-SM is Direct on the paper's own SM fit."
 )
+ONE_CHAIN = ("Exc-SM", "Exc-SSM")
 SEQUENTIAL = ("ABC-SM", "ABC-SSM", "ABC-FP", "PMC-SL", "PMC-RE")
 FIT_OF = {  # which fit a method needs
     "Exc-SM": "SM",
@@ -71,7 +72,7 @@ def method_of(scale: Scale, name: str, label: str, fit: Fit | None, inner_steps:
     model, one_chain = model_of(name), {"num_draws": scale.exchange[1], "num_chains": 1}
     chains = {"num_draws": scale.chains[1], "num_chains": scale.chains[2]}
     surrogate: dict[str, Any] = {"particles": scale.surrogate[0], "iterations": scale.surrogate[1]}
-    if label in ("Exc-SM", "Exc-SSM"):
+    if label in ONE_CHAIN:
         assert fit is not None
         warmup = scale.exchange[0]
         steps, bridges = scale.chosen_inner[0 if name in IID else 1], 0

@@ -263,7 +263,7 @@ _ITEMS = (
         "check",
         Claims(),
         SECONDS,
-        "Computed from the tables of the other items that were made at the same scale.",
+        "Computed from the tables of the other items: of the same scale, or of the one that is told.",
     ),
 )
 ITEMS = {item.id: item for item in _ITEMS}

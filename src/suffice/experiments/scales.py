@@ -23,6 +23,7 @@ class Scale:
         embedded: fresh pairs that embeddings are held against the exact ones on.
         observations: of models with a known likelihood.
         ratio_observations: of those, how many ratio estimation gets, whose cost is out of proportion.
+        exchange_observations: of series, how many exchange chains get, whose networks take a pass over all windows.
         block: observations that are sampled together, and cached together.
         transport_draws: of either posterior that W₂ is taken of.
         exchange: warm-up and draws of the paper's exchange chains.
@@ -53,6 +54,7 @@ class Scale:
     embedded: int
     observations: int
     ratio_observations: int
+    exchange_observations: int
     block: int
     transport_draws: int
     exchange: tuple[int, int]
@@ -93,7 +95,11 @@ class Scale:
         if model in LORENZ:
             number = self.lorenz_observations[LORENZ.index(model)]
             return min(number, self.lorenz_exchange[0]) if method.startswith("Exc") else number
-        return min(self.observations, self.ratio_observations) if method == "PMC-RE" else self.observations
+        if method == "PMC-RE":
+            return min(self.observations, self.ratio_observations)
+        if method.startswith("Exc") and model in SERIES:
+            return min(self.observations, self.exchange_observations)
+        return self.observations
 
     def other_inner(self, model: str, steps: int) -> int | None:
         """The number of inner steps, or None where it is the one that all other items have: those pieces serve."""
@@ -113,6 +119,7 @@ SMOKE = Scale(
     embedded=60,
     observations=2,
     ratio_observations=2,
+    exchange_observations=2,
     block=2,
     transport_draws=30,
     exchange=(20, 40),
@@ -145,6 +152,7 @@ QUICK = Scale(
     embedded=1000,
     observations=20,
     ratio_observations=4,
+    exchange_observations=20,
     block=20,
     transport_draws=1000,
     exchange=(2000, 2000),
@@ -176,7 +184,8 @@ PAPER = Scale(
     epochs=(None, None, None),
     embedded=1000,
     observations=100,
-    ratio_observations=3,
+    ratio_observations=5,
+    exchange_observations=20,
     block=20,
     transport_draws=1000,
     exchange=(10_000, 10_000),

@@ -150,7 +150,7 @@ def bandwidths(lab: Lab, name: str) -> Record:
         values = {"prior": kernel_bandwidth(key, model, number), "fixed": kernel_bandwidth(key, fixed, number)}
         return Record({}, values), 2 * number
 
-    return lab.cache.fetch(f"bandwidth-{name}", {"model": name, "number": number, "seed": lab.seed}, make)
+    return lab.cache.fetch(f"bandwidth-{name}", {"model": name, "number": number, "seed": lab.seed}, make, lasts=True)
 
 
 def scores(lab: Lab, name: str, method: str) -> Record:
@@ -177,7 +177,7 @@ def scores(lab: Lab, name: str, method: str) -> Record:
                 found.setdefault(score, []).append(values)
         return Record({score: np.stack(values) for score, values in found.items()}), number * lab.scale.predicted
 
-    return lab.cache.fetch(f"scores-{name}-{method}", settings, make)
+    return lab.cache.fetch(f"scores-{name}-{method}", settings, make, lasts=True)
 
 
 def _as_released(

@@ -31,11 +31,20 @@ class Written:
     simulations: int
 
 
-def reproduce(item: str, scale: Scale, *, out: Path, cache: Path, seed: int = 0, progress: bool = True) -> Written:
+def reproduce(
+    item: str,
+    scale: Scale,
+    *,
+    out: Path,
+    cache: Path,
+    lasting: Path | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Written:
     """Make one item at a scale from cached pieces, and write its tables and pictures to `out`/scale/."""
     if item not in ITEMS:
         raise ValueError(f"There is no item {item!r}: `suffice reproduce --list` shows {', '.join(ITEMS)}.")
-    folder, pieces = out / scale.name, Cache(cache)
+    folder, pieces = out / scale.name, Cache(cache, lasting)
     folder.mkdir(parents=True, exist_ok=True)
     found = ITEMS[item].study(Lab(scale, pieces, seed=seed, results=folder, progress=progress))
     seconds = round(float(sum(used.seconds for used in pieces.account.values())), 1)
@@ -56,7 +65,10 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def write_page(path: Path, out: Path) -> None:
-    """The page of results: every item at the largest scale it was made at; pictures beside it in images/results."""
+    """The page of results: every item at the largest scale it was made at, with what is said of it in `out`/item.md.
+
+    Pictures go beside the page, to images/results; those that are not in `out` stay as they are there.
+    """
     images = path.parent / "images" / "results"
     images.mkdir(parents=True, exist_ok=True)
     made = {item: _largest(item, out) for item in ITEMS}
@@ -70,10 +82,12 @@ def write_page(path: Path, out: Path) -> None:
         record = json.loads((folder / f"{name}.json").read_text())
         parts.append(_facts(name, folder.name, record))
         for picture in record["pictures"]:
-            shutil.copyfile(folder / picture, images / picture)
+            if (folder / picture).exists():
+                shutil.copyfile(folder / picture, images / picture)
             parts.append(f"![{item.title}](images/results/{picture})")
         parts += [text.read_text() for text in sorted(folder.glob(f"{name}.md")) + sorted(folder.glob(f"{name}+*.md"))]
         parts += list(record["notes"])
+        parts += [text.read_text() for text in out.glob(f"{name}.md")]
     _write(path, "\n\n".join(part.strip() for part in parts if part.strip()) + "\n")
 
 
