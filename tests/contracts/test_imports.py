@@ -9,7 +9,7 @@ import suffice
 
 RINGS = [
     {"errors"},
-    {"storage", "progress", "randomness", "convergence"},
+    {"storage", "progress", "randomness", "convergence", "compiling"},
     {"checkpoint"},
     {"charts"},
     {"model"},

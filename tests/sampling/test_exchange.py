@@ -169,18 +169,18 @@ def test_a_killed_run_goes_on_with_the_same_draws(tmp_path: Path, monkeypatch: p
     path = tmp_path / "run"
     whole = sampled("gamma", method, 2, num_draws=150)
     monkeypatch.setattr(chains, "CHECKPOINT_SECONDS", 0.0)
-    advance, calls = chains._advance, []
+    program, calls = chains._program, []
 
-    def killed(*arguments: Any) -> Any:
+    def killed(*, one_thread: bool) -> Any:
         calls.append(1)
-        if len(calls) > 9:
+        if len(calls) > 5:
             raise KeyboardInterrupt
-        return advance(*arguments)
+        return program(one_thread=one_thread)
 
-    monkeypatch.setattr(chains, "_advance", killed)
+    monkeypatch.setattr(chains, "_program", killed)
     with pytest.raises(KeyboardInterrupt):
         sampled("gamma", method, 2, num_draws=150, checkpoint=path)
-    monkeypatch.setattr(chains, "_advance", advance)
+    monkeypatch.setattr(chains, "_program", program)
     resumed = sampled("gamma", method, 2, num_draws=150, checkpoint=path)
     for one, other in zip(whole, resumed, strict=True):
         np.testing.assert_array_equal(one.draws, other.draws)
