@@ -26,3 +26,23 @@ def test_options_that_the_compiler_does_not_know_are_left_out(monkeypatch: pytes
 def test_other_backends_are_given_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert compiling.compiler_options(one_thread=True) == {}
+
+
+def test_compiled_functions_ask_for_options_when_first_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def options(*, one_thread: bool) -> compiling.Options:
+        asked.append(one_thread)
+        return {}
+
+    monkeypatch.setattr(compiling, "compiler_options", options)
+
+    def double(x: jax.Array, *, name: str) -> tuple[jax.Array, str]:
+        return 2 * x, name
+
+    program = compiling.compiled(double, one_thread=True)
+    assert asked == []
+    for _ in range(2):
+        value, name = program(jnp.ones(3), name="twice")
+        assert (value.tolist(), name) == ([2.0, 2.0, 2.0], "twice")
+    assert asked == [True]

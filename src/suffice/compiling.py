@@ -1,8 +1,14 @@
 """How hot loops are compiled for the CPU: XLA's options for one program at a time."""
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
+import equinox as eqx
 import jax
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Options = dict[str, str | bool]
 
@@ -26,6 +32,21 @@ def compiler_options(*, one_thread: bool = False) -> Options:
         return {}
     wanted = _ALWAYS | (_ONE_THREAD if one_thread else {})
     return dict(option for option in wanted.items() if _is_known(option))
+
+
+def compiled(function: Callable[P, R], *, one_thread: bool = False) -> Callable[P, R]:
+    """`eqx.filter_jit` with these options, which are found when the function is first called."""
+    jit: Any = eqx.filter_jit  # its types do not tell that it hands options on to `jax.jit`
+
+    @cache
+    def program() -> Callable[P, R]:
+        return jit(function, compiler_options=compiler_options(one_thread=one_thread))
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return program()(*args, **kwargs)
+
+    return call
 
 
 @lru_cache

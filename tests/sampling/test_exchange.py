@@ -169,18 +169,18 @@ def test_a_killed_run_goes_on_with_the_same_draws(tmp_path: Path, monkeypatch: p
     path = tmp_path / "run"
     whole = sampled("gamma", method, 2, num_draws=150)
     monkeypatch.setattr(chains, "CHECKPOINT_SECONDS", 0.0)
-    program, calls = chains._program, []
+    advance, calls = chains._advance_all, []
 
-    def killed(*, one_thread: bool) -> Any:
+    def killed(*arguments: Any) -> Any:
         calls.append(1)
         if len(calls) > 5:
             raise KeyboardInterrupt
-        return program(one_thread=one_thread)
+        return advance(*arguments)
 
-    monkeypatch.setattr(chains, "_program", killed)
+    monkeypatch.setattr(chains, "_advance_all", killed)
     with pytest.raises(KeyboardInterrupt):
         sampled("gamma", method, 2, num_draws=150, checkpoint=path)
-    monkeypatch.setattr(chains, "_program", program)
+    monkeypatch.setattr(chains, "_advance_all", advance)
     resumed = sampled("gamma", method, 2, num_draws=150, checkpoint=path)
     for one, other in zip(whole, resumed, strict=True):
         np.testing.assert_array_equal(one.draws, other.draws)

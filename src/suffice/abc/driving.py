@@ -19,6 +19,7 @@ from suffice.abc.distances import Ruler
 from suffice.abc.measuring import Measure
 from suffice.abc.space import Space
 from suffice.abc.weighting import require_effective
+from suffice.compiling import compiled
 from suffice.progress import Advance
 
 
@@ -212,7 +213,7 @@ def drive(
     return Course(records, counts, spent, failed, stopped)
 
 
-@eqx.filter_jit
+@compiled
 def fused_steps(scheme: Scheme, problem: Problem, key: PRNGKeyArray, state: PyTree, numbers: np.ndarray | Array) -> Any:
     """Steps of these numbers, all in one program."""
 

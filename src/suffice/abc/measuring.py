@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from suffice.compiling import compiled
 from suffice.errors import ModelError
 from suffice.model import Model
 from suffice.simulation import Status, simulate_at
@@ -141,18 +142,18 @@ class Measure(eqx.Module):
         return Measured(values, simulated, simulated & jnp.all(jnp.isfinite(values)))
 
 
-@eqx.filter_jit
+@compiled
 def _from_prior(measure: Measure, key_prior: PRNGKeyArray, key_data: PRNGKeyArray, num: int) -> tuple[Array, Measured]:
     theta = measure.model.prior.sample(key_prior, (num,))
     return theta, measure.traced(key_data, theta)
 
 
-@eqx.filter_jit
+@compiled
 def _at(measure: Measure, key: PRNGKeyArray, theta: Array) -> Measured:
     return measure.traced(key, theta)
 
 
-@eqx.filter_jit
+@compiled
 def _of_data(measure: Measure, x: Array, status: Array) -> Measured:
     def one(x: Array, status: Array) -> Measured:
         return measure._marked(jnp.asarray(measure.statistics(x), x.dtype), status)

@@ -6,10 +6,9 @@ out to one thread a core, draws are taken out in pieces, and a checkpoint lets a
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -19,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from suffice.checkpoint import Checkpoint
-from suffice.compiling import compiler_options
+from suffice.compiling import compiled
 from suffice.progress import bar
 
 PIECE = 100  # steps of every chain in one call of the compiled program, at most
@@ -131,7 +130,7 @@ def _advance_all(
     pool: ThreadPoolExecutor, chain: Chain, groups: Sequence[Any], states: Sequence[PyTree], first: int, count: int
 ) -> list[tuple[PyTree, Draw]]:
     """Every group `count` steps further, one thread each; the first call goes ahead, so that it compiles once."""
-    program = _program(one_thread=len(groups) == os.cpu_count())
+    program = _on_one_thread if len(groups) == os.cpu_count() else _on_all_threads
 
     def advance(group: Any, state: PyTree) -> tuple[PyTree, Draw]:
         keys, observations = group
@@ -167,13 +166,6 @@ def _begin(chain: Chain, keys: Key[Array, " lane"], observations: PyTree) -> PyT
     return jax.vmap(lambda key, observation: chain.init(key, observation))(keys, observations)
 
 
-@lru_cache
-def _program(*, one_thread: bool) -> Callable[..., tuple[PyTree, Draw]]:
-    """`_advance`, compiled; `one_thread` where every core has a group of its own."""
-    options = compiler_options(one_thread=one_thread)
-    return eqx.filter_jit(_advance, compiler_options=options)  # type: ignore[call-overload]
-
-
 def _advance(
     chain: Chain, keys: Key[Array, " lane"], observations: PyTree, states: PyTree, first: Array, count: Array
 ) -> tuple[PyTree, Draw]:
@@ -190,3 +182,6 @@ def _advance(
         return jax.lax.fori_loop(0, count, step, (state, empty))
 
     return jax.vmap(lane)(keys, observations, states)
+
+
+_on_one_thread, _on_all_threads = compiled(_advance, one_thread=True), compiled(_advance)
