@@ -13,13 +13,19 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 Activation = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 
+# 2 artanh(v) = u⁹ + … for |v| ≤ 1/3, with u = scale · v, which makes the first coefficient 1. That saves a product, and
+# with it the cost at which XLA's CPU compiler would share out even a small layer over threads, at twice the time.
+_SCALE = 0.868719321
+_ARTANH = (0.748841947, 0.808971018, 1.016876019, 2.302239583)
+
 
 @jax.custom_jvp
 def softplus(z: Float[Array, "..."]) -> Float[Array, "..."]:
     """σ(z) = log(1 + exp z) = max(z, 0) + log(1 + e) with e = exp(−|z|), exact to rounding and without overflow.
 
-    In float32 the logarithm is 2 artanh(u) with u = e / (2 + e) ≤ 1/3, by its series: half the time of `log1p`, as
-    accurate. The derivative is the sigmoid itself, many times cheaper than what `jax.nn.softplus` leaves to XLA.
+    In float32 the logarithm is 2 artanh(e / (2 + e)), by the odd polynomial of degree 9 of least relative error,
+    4·10⁻⁹: half the time of `log1p`, as accurate. The derivative is the sigmoid itself, many times cheaper than what
+    `jax.nn.softplus` leaves to XLA.
 
     >>> bool(jnp.allclose(softplus(jnp.array([-200.0, 0.0, 200.0])), jnp.array([0.0, jnp.log(2.0), 200.0])))
     True
@@ -28,11 +34,11 @@ def softplus(z: Float[Array, "..."]) -> Float[Array, "..."]:
     e = jnp.exp(-jnp.abs(z))
     if z.dtype != jnp.float32:
         return jnp.maximum(z, 0.0) + jnp.log1p(e)
-    u = e / (2.0 + e)
-    series = jnp.full_like(u, 2.0 / 15.0)
-    for denominator in (13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0):
-        series = series * (u * u) + 2.0 / denominator
-    return jnp.maximum(z, 0.0) + u * series
+    u = e / (2.0 / _SCALE + e * (1.0 / _SCALE))
+    polynomial = jnp.ones_like(u)
+    for coefficient in _ARTANH:
+        polynomial = polynomial * (u * u) + coefficient
+    return jnp.maximum(z, 0.0) + u * polynomial
 
 
 @softplus.defjvp
