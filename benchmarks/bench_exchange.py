@@ -4,8 +4,9 @@
     python benchmarks/bench_exchange.py accuracy [--models gaussian gamma beta ar2 ma2] [--fits paper|default|exact]
     python benchmarks/bench_exchange.py lorenz
 
-`speed`: inner random-walk steps a second for the paper's network 10-30-50-50-20-3 over 100 observations, as a multiple
-of one chain in numpy, one step at a time, and as a fraction of what the machine's matrix products would allow.
+`speed`: inner random-walk steps a second for the paper's networks, 10-30-50-50-20-3 of the iid models and the window
+network of AR(2), over 100 observations, as a multiple of one chain in numpy, one step at a time, and as a fraction of
+what the machine's matrix products would allow.
 
 `accuracy`: 100 fresh observations; W₂ to the exact posterior (1,000 draws of each, as in the paper's study of inner
 steps), error of the posterior mean, ratio of standard deviations, effective draws a second. "paper": the paper's
@@ -22,7 +23,7 @@ import argparse
 import sys
 import time
 import warnings
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,35 +40,55 @@ from suffice.fitting import Fit, History
 CACHE = Path(".cache") / "bench_exchange"
 
 
-def network_fit() -> Fit:
-    """The paper's network for iid models as it begins: speed does not depend on its weights."""
-    model = sf.zoo.gaussian()
+def network_fit(name: str) -> Fit:
+    """The paper's network for a model as it begins: speed does not depend on its weights."""
+    model = getattr(sf.zoo, name)()
     sims = sf.simulate(jax.random.key(0), model, 2000)
-    family = sf.ExponentialFamily.paper(jax.random.key(1), "gaussian").with_charts(model, sims.theta, sims.x)
+    family = sf.ExponentialFamily.paper(jax.random.key(1), name).with_charts(model, sims.theta, sims.x)
     y = jax.vmap(family.data_chart.forward)(jnp.asarray(sims.x))
     chart = model.parameter_chart(sims.theta)
     return Fit(family, model.names, History.empty(), {}, model.prior, chart, envelope_of(family, y))
 
 
-def numpy_steps_a_second(fit: Fit, num_steps: int = 3000) -> float:
+def operations(network: Any) -> int:
+    """Floating-point operations of the products of matrices in one pass."""
+    if isinstance(network, sf.statistics.Mlp):
+        return 2 * sum(layer.weight.size for layer in network.layers)
+    num_windows = network.data_shape[0] - network.order
+    return num_windows * operations(network.window) + operations(network.outer)
+
+
+def in_numpy(network: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """The network on one y, in numpy."""
+    if isinstance(network, sf.statistics.Mlp):
+        layers = [(np.asarray(layer.weight).T, np.asarray(layer.bias)) for layer in network.layers]
+
+        def mlp(y: np.ndarray) -> np.ndarray:
+            for weight, bias in layers[:-1]:
+                y = np.logaddexp(0.0, y @ weight + bias)
+            weight, bias = layers[-1]
+            return y @ weight + bias
+
+        return mlp
+    window, outer, order = in_numpy(network.window), in_numpy(network.outer), network.order
+
+    def series(y: np.ndarray) -> np.ndarray:
+        rows = np.lib.stride_tricks.sliding_window_view(y, order + 1)
+        return outer(np.concatenate([y[:order], window(rows).sum(axis=0)]))
+
+    return series
+
+
+def numpy_steps_a_second(fit: Fit, num_steps: int) -> float:
     """One chain, one step at a time, in numpy."""
-    network = fit.family.statistics
-    assert isinstance(network, sf.statistics.Mlp)
-    layers = [(np.asarray(layer.weight), np.asarray(layer.bias)) for layer in network.layers]
+    statistics, (size,) = in_numpy(fit.family.statistics), fit.data_shape
     generator, weights = np.random.default_rng(0), np.array([0.3, -0.2, 1.0], np.float32)
-
-    def log_density(y: np.ndarray) -> float:
-        for weight, bias in layers[:-1]:
-            y = np.logaddexp(0.0, weight @ y + bias)
-        weight, bias = layers[-1]
-        return float(weights @ (weight @ y + bias))
-
-    y = np.zeros(10, np.float32)
-    value = log_density(y)
+    y = np.zeros(size, np.float32)
+    value = weights @ statistics(y)
     start = time.perf_counter()
     for _ in range(num_steps):
-        proposed = y + 0.1 * generator.normal(size=10).astype(np.float32)
-        new = log_density(proposed)
+        proposed = y + 0.1 * generator.normal(size=size).astype(np.float32)
+        new = weights @ statistics(proposed)
         if np.log(generator.uniform()) < new - value:
             y, value = proposed, new
     return num_steps / (time.perf_counter() - start)
@@ -86,25 +107,27 @@ def matrix_product_rate() -> float:
 
 
 def speed() -> None:
-    """Print steps a second, by number of chains and kernel."""
-    fit = network_fit()
-    sizes = [10, 30, 50, 50, 20, 3]
-    flops = 2 * sum(a * b for a, b in pairwise(sizes))
-    observed = sf.simulate(jax.random.key(2), sf.zoo.gaussian(), 100).x
-    eager = numpy_steps_a_second(fit)
-    print(f"one chain in numpy: {eager:.3g} steps a second; a network pass: {flops} operations")
-    print(f"{'chains':>6} {'inner':>6} {'steps a second':>15} {'× numpy':>9} {'of matrix products':>19}")
-    for num_chains in (1, 4):
-        for inner_steps in (30, 100):
-            method = sf.Exchange(fit, inner_steps=inner_steps, warmup=0, thin=1)
-            rates, limits = [], []
-            for turn in range(4):
-                limits.append(matrix_product_rate() / flops)
-                draws = 20 if turn == 0 else 300
-                found = sf.sample_each(jax.random.key(3), method, observed, num_draws=draws, num_chains=num_chains)
-                rates.append(100 * num_chains * draws * inner_steps / found[0].info["seconds"])
-            rate, limit = np.median(rates[1:]), np.median(limits)
-            print(f"{num_chains:6} {inner_steps:6} {rate:15.3g} {rate / eager:9.0f} {rate / limit:19.2f}", flush=True)
+    """Print steps a second, by network, number of chains and inner steps."""
+    print(f"{'model':9} {'chains':>6} {'inner':>6} {'steps a second':>15} {'× numpy':>9} {'of matrix products':>19}")
+    for name, draws, numpy_steps in (("gaussian", 300, 3000), ("ar2", 30, 300)):
+        fit = network_fit(name)
+        flops, eager = operations(fit.family.statistics), numpy_steps_a_second(fit, numpy_steps)
+        observed = sf.simulate(jax.random.key(2), getattr(sf.zoo, name)(), 100).x
+        for num_chains in (1, 4):
+            for inner_steps in (30, 100):
+                method = sf.Exchange(fit, inner_steps=inner_steps, warmup=0, thin=1)
+                rates, limits = [], []
+                for turn in range(4):
+                    limits.append(matrix_product_rate() / flops)
+                    num = 20 if turn == 0 else draws
+                    found = sf.sample_each(jax.random.key(3), method, observed, num_draws=num, num_chains=num_chains)
+                    rates.append(100 * num_chains * num * inner_steps / found[0].info["seconds"])
+                rate, limit = np.median(rates[1:]), np.median(limits)
+                print(
+                    f"{name:9} {num_chains:6} {inner_steps:6} {rate:15.3g} {rate / eager:9.0f} {rate / limit:19.2f}",
+                    flush=True,
+                )
+        print(f"{name}: one chain in numpy {eager:.3g} steps a second; a network pass has {flops} operations")
 
 
 def fit_of(name: str, kind: str) -> Fit:
