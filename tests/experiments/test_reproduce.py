@@ -163,6 +163,19 @@ def test_the_page_says_what_is_said_of_an_item(folders: tuple[Path, Path], tmp_p
     assert "embeddings-sm.png" in section
 
 
+def test_methods_can_be_left_out(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    _, cache = folders
+    words = ["reproduce", "accuracy-series", "--out", str(tmp_path), "--cache", str(cache), "--quiet"]
+    result = CliRunner().invoke(app, [*words, "--without", "PMC-SL", "--without", "Exc-SM"])
+    assert result.exit_code == 0, result.output
+    assert set(pd.read_csv(tmp_path / "smoke" / "accuracy-series.csv")["method"]) == {"ABC-FP", "Direct"}
+    record = json.loads((tmp_path / "smoke" / "accuracy-series.json").read_text())
+    assert record["notes"][-1] == "Left out of this run: PMC-SL, Exc-SM."
+    refused = CliRunner().invoke(app, [*words, "--without", "magic"])
+    assert refused.exit_code == 2
+    assert "There is no method 'magic' to leave out" in " ".join(refused.output.split())
+
+
 def test_settings_decide_which_piece_it_is(tmp_path: Path) -> None:
     cache, made = Cache(tmp_path), []
 

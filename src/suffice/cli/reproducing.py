@@ -1,5 +1,6 @@
 """The command `reproduce`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,9 @@ def reproduce(
     cache: Annotated[Path, typer.Option(help="The folder of shared pieces.")] = Path(".cache/experiments"),
     lasting: Annotated[
         Path | None, typer.Option(help="A second folder, of small pieces that took long, to be kept for good.")
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="A method to leave out, such as Exc-SSM; may be given several times.")
     ] = None,
     write: Annotated[
         Path | None, typer.Option(help="A markdown page to write of all that was made so far, at any scale.")
@@ -42,10 +46,11 @@ def reproduce(
             return
         if scale not in SCALES:
             raise ValueError(f"There is no scale {scale!r}: there are {', '.join(SCALES)}.")
+        size = _without(SCALES[scale], without or [])
         chosen = _chosen(items or [], everything=everything, page=write is not None)
         for name in chosen:
             voice.say(f"{name}: {ITEMS[name].title} …")
-            made = make(name, SCALES[scale], out=out, cache=cache, lasting=lasting, seed=seed, progress=voice.progress)
+            made = make(name, size, out=out, cache=cache, lasting=lasting, seed=seed, progress=voice.progress)
             voice.say(f"  {made.seconds:.0f} s, {made.simulations:,} simulations; {made.files[0]}")
             voice.note(**{name: {"files": made.files, "seconds": made.seconds, "simulations": made.simulations}})
         if write is not None:
@@ -59,6 +64,19 @@ def _keep_programs(cache: Path) -> None:
     if config.jax_compilation_cache_dir is None:
         config.update("jax_compilation_cache_dir", str(cache.absolute() / "compiled"))
         config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def _without(scale: Any, left_out: list[str]) -> Any:
+    """The scale without these methods."""
+    from suffice.experiments.methods import OUR_METHODS, PAPER_METHODS
+
+    unknown = [name for name in left_out if name not in PAPER_METHODS + OUR_METHODS]
+    if unknown:
+        raise ValueError(
+            f"There is no method {', '.join(map(repr, unknown))} to leave out: there are "
+            f"{', '.join(PAPER_METHODS + OUR_METHODS)}."
+        )
+    return replace(scale, left_out=tuple(left_out))
 
 
 def _chosen(items: list[str], *, everything: bool, page: bool) -> list[str]:

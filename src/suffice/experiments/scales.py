@@ -41,6 +41,7 @@ class Scale:
         predicted: posterior predictive simulations for each observation.
         bandwidth_simulations: prior simulations that γ is found from.
         methods: for iid models and for series, at scales that leave methods out; None: all.
+        left_out: further methods that are left out of every item; none but on request.
         derivatives: inputs, batch and numbers of outputs of the study of second derivatives.
     """
 
@@ -73,6 +74,7 @@ class Scale:
     bandwidth_simulations: int
     derivatives: tuple[int, int, tuple[int, ...]]
     methods: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    left_out: tuple[str, ...] = ()
 
     def group(self, name: str) -> tuple[str, ...]:
         """The models of a group: "iid", "series", "likelihood" (both) or "lorenz"."""
@@ -81,6 +83,7 @@ class Scale:
 
     def methods_of(self, model: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the wanted methods that this scale has for the model."""
+        wanted = tuple(name for name in wanted if name not in self.left_out)
         if self.methods is None or model in LORENZ:
             return wanted
         kept = self.methods[0 if model in IID else 1]

@@ -37,7 +37,9 @@ class LorenzPosteriors:
         shown, truths, prior, rows = {}, {}, {}, []
         for name in lab.scale.lorenz:
             model, label = model_of(name), LABELS[name]
-            shown[label] = {method: lab.sampled(name, method).posteriors[0] for method in METHODS[name]}
+            shown[label] = {
+                method: lab.sampled(name, method).posteriors[0] for method in lab.scale.methods_of(name, METHODS[name])
+            }
             truths[label] = lab.observations(name).theta[0]
             low, high = bounds(model.prior.support, (model.num_parameters,))
             prior[label] = {"low": np.asarray(low), "high": np.asarray(high)}
@@ -56,7 +58,7 @@ def _widths(lab: Lab) -> pd.DataFrame:
     for name in lab.scale.lorenz:
         model = model_of(name)
         theta = lab.observations(name).theta
-        for method in METHODS[name]:
+        for method in lab.scale.methods_of(name, METHODS[name]):
             posteriors = lab.sampled(name, method).posteriors
             sd = np.median([post.sd for post in posteriors], axis=0)
             errors = [np.abs(post.mean - truth) for post, truth in zip(posteriors, theta, strict=False)]
@@ -76,7 +78,7 @@ class CumulativeScores:
         rows, columns = [], {}
         for name in lab.scale.lorenz:
             measures: dict[str, dict[str, np.ndarray]] = {"energy score": {}, "kernel score": {}}
-            for method in METHODS[name]:
+            for method in lab.scale.methods_of(name, METHODS[name]):
                 arrays = scores(lab, name, method).arrays
                 cells: dict[str, object] = {"model": LABELS[name], "method": method}
                 for score in ("energy", "kernel"):
@@ -105,7 +107,7 @@ class ScoresByStep:
         for name in lab.scale.lorenz:
             for score in ("energy", "kernel"):
                 lines = {}
-                for method in METHODS[name]:
+                for method in lab.scale.methods_of(name, METHODS[name]):
                     values = scores(lab, name, method).arrays[score]
                     lines[method] = (np.arange(1, values.shape[1] + 1), values)
                     medians = np.median(values, axis=0)

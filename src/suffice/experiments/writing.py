@@ -50,7 +50,8 @@ def reproduce(
     seconds = round(float(sum(used.seconds for used in pieces.account.values())), 1)
     simulations = sum(used.simulations for used in pieces.account.values())
     files = [*_tables(item, found, folder), *_pictures(item, found, folder)]
-    record = {"seconds": seconds, "simulations": simulations, "notes": found.notes, "seed": seed}
+    left_out = [f"Left out of this run: {', '.join(scale.left_out)}."] if scale.left_out else []
+    record = {"seconds": seconds, "simulations": simulations, "notes": [*found.notes, *left_out], "seed": seed}
     record |= {"pictures": [path.name for path in files if path.suffix == ".png"]}
     files.append(folder / f"{item}.json")
     _write(files[-1], json.dumps(record, indent=1, ensure_ascii=False))
