@@ -130,11 +130,10 @@ def _advance_all(
     pool: ThreadPoolExecutor, chain: Chain, groups: Sequence[Any], states: Sequence[PyTree], first: int, count: int
 ) -> list[tuple[PyTree, Draw]]:
     """Every group `count` steps further, one thread each; the first call goes ahead, so that it compiles once."""
-    program = _on_one_thread if len(groups) == os.cpu_count() else _on_all_threads
 
     def advance(group: Any, state: PyTree) -> tuple[PyTree, Draw]:
         keys, observations = group
-        moved = program(chain, keys, observations, state, jnp.asarray(first), jnp.asarray(count))
+        moved = _advance(chain, keys, observations, state, jnp.asarray(first), jnp.asarray(count))
         return jax.block_until_ready(moved)
 
     if first == 0:
@@ -166,6 +165,7 @@ def _begin(chain: Chain, keys: Key[Array, " lane"], observations: PyTree) -> PyT
     return jax.vmap(lambda key, observation: chain.init(key, observation))(keys, observations)
 
 
+@compiled
 def _advance(
     chain: Chain, keys: Key[Array, " lane"], observations: PyTree, states: PyTree, first: Array, count: Array
 ) -> tuple[PyTree, Draw]:
@@ -182,6 +182,3 @@ def _advance(
         return jax.lax.fori_loop(0, count, step, (state, empty))
 
     return jax.vmap(lane)(keys, observations, states)
-
-
-_on_one_thread, _on_all_threads = compiled(_advance, one_thread=True), compiled(_advance)
