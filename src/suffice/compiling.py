@@ -8,15 +8,13 @@ Options = dict[str, str | bool]
 
 # Vectors as wide as the machine has them. A product of matrices goes to the library of products by itself: together
 # with the sum over windows that follows, as XLA would have it, all of a window network runs there, unfused.
-_ALWAYS: Options = {
+_WANTED: Options = {
     "xla_cpu_prefer_vector_width": "512",
     "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
 }
-# Operations stay on the thread that calls: where every core has a thread of its own, sharing them out only costs.
-_ONE_THREAD: Options = {"xla_cpu_multi_thread_eigen": False}
 
 
-def compiler_options(*, one_thread: bool = False) -> Options:
+def compiler_options() -> Options:
     """What to give `jax.jit` as `compiler_options`; empty where the default backend is no CPU.
 
     Options that this version of XLA does not know are left out. Asking starts JAX's backend, so ask when a program is
@@ -24,8 +22,7 @@ def compiler_options(*, one_thread: bool = False) -> Options:
     """
     if jax.default_backend() != "cpu":
         return {}
-    wanted = _ALWAYS | (_ONE_THREAD if one_thread else {})
-    return dict(option for option in wanted.items() if _is_known(option))
+    return dict(option for option in _WANTED.items() if _is_known(option))
 
 
 @lru_cache

@@ -171,11 +171,11 @@ def test_a_killed_run_goes_on_with_the_same_draws(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(chains, "CHECKPOINT_SECONDS", 0.0)
     program, calls = chains._program, []
 
-    def killed(*, one_thread: bool) -> Any:
+    def killed() -> Any:
         calls.append(1)
         if len(calls) > 5:
             raise KeyboardInterrupt
-        return program(one_thread=one_thread)
+        return program()
 
     monkeypatch.setattr(chains, "_program", killed)
     with pytest.raises(KeyboardInterrupt):

@@ -131,7 +131,7 @@ def _advance_all(
     pool: ThreadPoolExecutor, chain: Chain, groups: Sequence[Any], states: Sequence[PyTree], first: int, count: int
 ) -> list[tuple[PyTree, Draw]]:
     """Every group `count` steps further, one thread each; the first call goes ahead, so that it compiles once."""
-    program = _program(one_thread=len(groups) == os.cpu_count())
+    program = _program()
 
     def advance(group: Any, state: PyTree) -> tuple[PyTree, Draw]:
         keys, observations = group
@@ -168,10 +168,9 @@ def _begin(chain: Chain, keys: Key[Array, " lane"], observations: PyTree) -> PyT
 
 
 @lru_cache
-def _program(*, one_thread: bool) -> Callable[..., tuple[PyTree, Draw]]:
-    """`_advance`, compiled; `one_thread` where every core has a group of its own."""
-    options = compiler_options(one_thread=one_thread)
-    return eqx.filter_jit(_advance, compiler_options=options)  # type: ignore[call-overload]
+def _program() -> Callable[..., tuple[PyTree, Draw]]:
+    """`_advance`, compiled."""
+    return eqx.filter_jit(_advance, compiler_options=compiler_options())  # type: ignore[call-overload]
 
 
 def _advance(
