@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 Activation = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 
 # 2 artanh(v) = u⁹ + … for |v| ≤ 1/3, with u = scale · v, which makes the first coefficient 1. That saves a product, and
-# with it the cost at which XLA's CPU compiler would share out even a small layer over threads, at twice the time.
+# with it the cost at which XLA's CPU compiler would share out even a small layer over threads, which takes longer.
 _SCALE = 0.868719321
 _ARTANH = (0.748841947, 0.808971018, 1.016876019, 2.302239583)
 
