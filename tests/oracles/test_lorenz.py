@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.stats as st
 
 import suffice as sf
 from suffice.zoo import lorenz
@@ -89,7 +88,7 @@ def test_shapes_and_structure(size: Size, key: jax.Array) -> None:
     assert model.data_shape == SHAPES[size]
     assert model.num_parameters == 4
     assert model.names == ("b0", "b1", "sigma_e", "phi")
-    assert model.log_likelihood is lorenz.log_likelihood
+    assert model.log_likelihood is None
     assert simulate(size, jax.random.split(key, 3), *THETAS).shape == (3, *SHAPES[size])
 
 
@@ -204,68 +203,3 @@ def test_shocks_are_independent_across_variables_and_time(key: jax.Array, float6
         assert furthest(sample[:, :, None] * sample[:, None, :], np.eye(K)) < 4.5
     successive = shocks[:, 1:, :, None] * shocks[:, :-1, None, :]
     assert furthest(successive.reshape(-1, K, K), 0.0) < 4.5
-
-
-def plain_log_likelihood(x: np.ndarray, theta: np.ndarray, size: Size) -> float:
-    """Of the noise, found by iteration, and the Jacobian of the last state in it, by differences."""
-    states, K = with_start(x, size), x.shape[1]
-    noise = recovered_noise(states[:-1], states[1:], theta)
-    shift = 1e-4
-    moves = [
-        (runge_kutta(states[:-1], noise + move, theta) - runge_kutta(states[:-1], noise - move, theta)) / (2 * shift)
-        for move in shift * np.eye(K)
-    ]
-    log_dets = np.linalg.slogdet(np.stack(moves, axis=-1))[1]
-    earlier = np.concatenate([np.zeros((1, K)), noise[:-1]])
-    law = st.norm(theta[3] * earlier, theta[2] * np.sqrt(1.0 - theta[3] ** 2))
-    return float(np.sum(law.logpdf(noise)) - np.sum(log_dets))
-
-
-@pytest.mark.parametrize("size", ["small", "large"])
-def test_likelihood_is_that_of_the_noise(size: Size, key: jax.Array, float64: None) -> None:
-    """At the θ of the simulation and at another."""
-    x = simulate(size, jax.random.split(key, len(THETAS)), *THETAS)
-    log_likelihood = jax.jit(lorenz.log_likelihood)
-    for row, theta in zip(x, THETAS, strict=True):
-        for where in (theta, 0.5 * (theta + THETA)):
-            actual = log_likelihood(jnp.asarray(row), jnp.asarray(where))
-            np.testing.assert_allclose(actual, plain_log_likelihood(row, where, size), rtol=1e-9)
-
-
-def test_likelihood_in_single_precision(key: jax.Array) -> None:
-    """As users run it, vectorised."""
-    x = simulate("large", jax.random.split(key, len(THETAS)), *THETAS)
-    actual = jax.jit(jax.vmap(lorenz.log_likelihood))(x, jnp.asarray(np.stack(THETAS)))
-    expected = [
-        plain_log_likelihood(row.astype(np.float64), theta, "large") for row, theta in zip(x, THETAS, strict=True)
-    ]
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=0.05)
-
-
-def test_derivatives_of_the_likelihood(key: jax.Array, float64: None) -> None:
-    """First and second, through the iteration that finds the noise, by differences of the plain one."""
-    x = simulate("small", jax.random.split(key, 3), *THETAS)[0]
-    step = 1e-4 * np.eye(4)
-    gradient = np.asarray(jax.jit(jax.grad(lorenz.log_likelihood, 1))(jnp.asarray(x), jnp.asarray(THETA)))
-    differences = [
-        (plain_log_likelihood(x, THETA + h, "small") - plain_log_likelihood(x, THETA - h, "small")) / 2e-4 for h in step
-    ]
-    np.testing.assert_allclose(gradient, differences, rtol=1e-5, atol=1e-4)
-    hessian = np.asarray(jax.jit(jax.hessian(lorenz.log_likelihood, 1))(jnp.asarray(x), jnp.asarray(THETA)))
-    slope = jax.jit(jax.grad(lorenz.log_likelihood, 1))
-    rows = [(slope(jnp.asarray(x), THETA + h) - slope(jnp.asarray(x), THETA - h)) / 2e-4 for h in step]
-    np.testing.assert_allclose(hessian, np.stack(rows), rtol=1e-5, atol=1e-3)
-
-
-def test_score_has_mean_zero_and_the_variance_of_its_slope(key: jax.Array) -> None:
-    """E ∇ log p = 0 and E ∇ log p ∇ log pᵀ + E ∇² log p = 0 at the θ of the simulations: the likelihood is theirs."""
-    num = 1000
-    x = simulate("small", jax.random.split(key, num), *[THETA] * num)
-    gradient, hessian = jax.grad(lorenz.log_likelihood, 1), jax.hessian(lorenz.log_likelihood, 1)
-    theta = jnp.asarray(THETA, jnp.float32)
-    scores, slopes = (
-        np.asarray(v, np.float64) for v in jax.jit(jax.vmap(lambda x: (gradient(x, theta), hessian(x, theta))))(x)
-    )
-    for values in (scores, scores[:, :, None] * scores[:, None, :] + slopes):
-        errors = values.std(0) / np.sqrt(num)
-        assert np.max(np.abs(values.mean(0)) / errors) < 4.5
