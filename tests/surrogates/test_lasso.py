@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
+import suffice as sf
 from suffice.surrogates.lasso import Lasso, Path, cross_validated_lasso, fit_lasso
 
 FOLDS = 5
@@ -125,3 +126,27 @@ def test_classes_that_do_not_overlap_give_finite_numbers() -> None:
     assert path.losses[-1] < 0.01
     predictor = lasso.intercept + features @ np.asarray(lasso.coefficients)
     assert ((predictor > 0) == (np.arange(400) < 200)).all()
+
+
+def test_features_with_heavy_tails_do_not_make_it_run_away() -> None:
+    """Autocovariances of AR(2) near θ₂ = −1, their squares and product: whole Newton steps diverge on them."""
+    model, theta = sf.zoo.ar2(), jnp.tile(jnp.asarray([[0.44, -0.895]]), (300, 1))
+    key_inside, key_prior, key_marginal = jax.random.split(jax.random.key(7), 3)
+    draws = jnp.concatenate([theta, model.prior.sample(key_prior, (300,))])
+    keys = jnp.concatenate([jax.random.split(key_inside, 300), jax.random.split(key_marginal, 300)])
+    x = np.asarray(jax.vmap(model.simulator)(keys, draws), np.float64)
+    lags = np.stack([(x[:, lag:] * x[:, :-lag]).mean(axis=1) for lag in (1, 2)], axis=1)
+    lags = (lags - lags[300:].mean(axis=0)) / lags[300:].std(axis=0)
+    features = np.concatenate([lags, lags**2, lags[:, :1] * lags[:, 1:]], axis=1)
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    labels = (np.arange(600) < 300).astype(float)
+    lasso, path = careful_lasso(jnp.asarray(features, jnp.float32), jnp.asarray(labels, jnp.float32))
+    assert np.max(path.losses) < 0.7, "no penalty should do worse than no features"
+    coefficients, penalty = np.asarray(lasso.coefficients), float(lasso.penalty)
+    residual = labels - 1 / (1 + np.exp(-(float(lasso.intercept) + features @ coefficients)))
+    gradient = features.T @ residual / 600  # at the minimum: λ sign(b), or within ±λ where b = 0
+    used = coefficients != 0.0
+    assert used.any()
+    np.testing.assert_allclose(gradient[used], penalty * np.sign(coefficients[used]), atol=0.05 * penalty)
+    assert (np.abs(gradient[~used]) < 1.05 * penalty).all()
+    assert abs(residual.mean()) < 1e-4

@@ -5,8 +5,9 @@ For labels t ∈ {0, 1} and standardised features φ, minimise over intercept c 
     (1/n) Σᵢ [log(1 + exp ηᵢ) − tᵢ ηᵢ] + λ |b|₁,   η = c + b·φ.
 
 Newton's quadratic for the loss is minimised together with the penalty by coordinate descent (Friedman, Hastie and
-Tibshirani, 2010), from a λ so large that b = 0 downwards, each solution the start of the next. The fits that leave one
-fold out and the fit to all rows move along together: their products with the data are products of matrices.
+Tibshirani, 2010), from a λ so large that b = 0 downwards, each solution the start of the next. A step is halved until
+the objective falls (Lee, Sun and Saunders, 2014): where features have heavy tails, whole steps run away. The fits that
+leave one fold out and the fit to all rows move along together: their products with the data are products of matrices.
 """
 
 from typing import Literal, NamedTuple
@@ -18,8 +19,11 @@ from jaxtyping import Array, Bool, Float, Int
 Rule = Literal["minimum", "one-standard-error"]
 
 SWEEPS = 8  # of coordinate descent in one Newton step
-PATH_STEPS = 2  # Newton steps at each penalty of the path
-FINAL_STEPS = 10  # and at the penalty that is chosen
+PATH_STEPS = 2  # Newton steps at each penalty of the path, at most
+FINAL_STEPS = 100  # and at the penalty that is chosen
+SETTLED = 1e-5  # a step, relative to the largest coefficient or 1, after which a fit is done
+DESCENT = 0.1  # of the fall that the slope promises, what a step must reach
+HALVINGS = 20  # of a step, at most
 LEAST_WEIGHT = 1e-5  # of a row in the Hessian, as a share of 1
 
 
@@ -59,16 +63,11 @@ def fit_lasso(
     good: Bool[Array, " n"],
     penalty: Float[Array, ""],
     *,
-    steps: int = 30,
+    steps: int = FINAL_STEPS,
 ) -> Lasso:
     """The regression at one penalty, from zero; rows that are not good do not count."""
     problem = _problem(features, labels, good, good[None])
-    start = _null(problem)
-
-    def step(_: Array, solution: Array) -> Array:
-        return _newton(problem, solution, penalty)
-
-    return problem.lasso(jax.lax.fori_loop(0, steps, step, start)[0], penalty)
+    return problem.lasso(_solved(problem, _null(problem), penalty, steps)[0], penalty)
 
 
 def cross_validated_lasso(
@@ -104,20 +103,16 @@ def cross_validated_lasso(
     held_shares = held / jnp.maximum(jnp.sum(held, axis=1, keepdims=True), 1)
 
     def descend(solution: Array, penalty: Array) -> tuple[Array, tuple[Array, Array]]:
-        solution = jax.lax.fori_loop(0, PATH_STEPS, lambda _, now: _newton(problem, now, penalty), solution)
+        solution = _solved(problem, solution, penalty, PATH_STEPS)
         predictor = solution[:-1] @ problem.features
-        loss = jnp.sum(held_shares * (jnp.logaddexp(0.0, predictor) - problem.labels * predictor), axis=1)
+        loss = jnp.sum(held_shares * _losses(predictor, problem.labels), axis=1)
         return solution, (solution[-1], loss)
 
     _, (solutions, losses) = jax.lax.scan(descend, start, penalties)
     path = Path(penalties, jnp.mean(losses, axis=1), jnp.std(losses, axis=1, ddof=1) / num_folds**0.5)
     chosen = _choose(path, rule)
     whole = problem._replace(shares=everyone[None])
-
-    def polish(_: Array, solution: Array) -> Array:
-        return _newton(whole, solution, penalties[chosen])
-
-    solution = jax.lax.fori_loop(0, FINAL_STEPS, polish, solutions[chosen][None])[0]
+    solution = _solved(whole, solutions[chosen][None], penalties[chosen], FINAL_STEPS)[0]
     return problem.lasso(solution, penalties[chosen]), path
 
 
@@ -148,15 +143,39 @@ def _null(problem: _Problem) -> Float[Array, "k g"]:
     return jnp.concatenate([zeros, intercepts[:, None]], axis=1)
 
 
-def _newton(problem: _Problem, solution: Float[Array, "k g"], penalty: Float[Array, ""]) -> Float[Array, "k g"]:
-    """One step of each fit: the quadratic around the present solution and the penalty, minimised together."""
+def _losses(predictor: Float[Array, "k n"], labels: Float[Array, " n"]) -> Float[Array, "k n"]:
+    """The log loss of each row."""
+    return jnp.logaddexp(0.0, predictor) - labels * predictor
+
+
+def _solved(problem: _Problem, start: Float[Array, "k g"], penalty: Float[Array, ""], most: int) -> Float[Array, "k g"]:
+    """The fits at one penalty, after as many steps as they need, or `most`."""
+
+    def moving(carried: tuple[Array, Array, Array]) -> Array:
+        count, _, moved = carried
+        return (count < most) & moved
+
+    def step(carried: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, solution, _ = carried
+        direction, gradient = _newton(problem, solution, penalty)
+        largest = jnp.maximum(jnp.max(jnp.abs(solution), axis=1), 1.0)
+        moved = jnp.any(jnp.max(jnp.abs(direction), axis=1) > SETTLED * largest)
+        return count + 1, _descended(problem, solution, direction, gradient, penalty), moved
+
+    return jax.lax.while_loop(moving, step, (jnp.asarray(0), start, jnp.ones((), bool)))[1]
+
+
+def _newton(
+    problem: _Problem, solution: Float[Array, "k g"], penalty: Float[Array, ""]
+) -> tuple[Float[Array, "k g"], Float[Array, "k g"]]:
+    """The way of each fit to the minimum of the quadratic around it with the penalty, and the gradient of the loss."""
     features, (fits, size) = problem.features, solution.shape
     probability = jax.nn.sigmoid(solution @ features)
     weights = jnp.maximum(probability * (1.0 - probability), LEAST_WEIGHT) * problem.shares
     weighted = (weights[:, None] * features).reshape(fits * size, -1)
     hessian = (weighted @ features.T).reshape(fits, size, size)
-    gradient = (problem.shares * (problem.labels - probability)) @ features.T
-    target = gradient + jnp.einsum("kfg,kg->kf", hessian, solution)
+    gradient = (problem.shares * (probability - problem.labels)) @ features.T
+    target = jnp.einsum("kfg,kg->kf", hessian, solution) - gradient
     thresholds = jnp.full(size, penalty).at[-1].set(0.0)
 
     def update(count: Array, now: Array) -> Array:
@@ -166,4 +185,39 @@ def _newton(problem: _Problem, solution: Float[Array, "k g"], penalty: Float[Arr
         shrunk = jnp.sign(rest) * jnp.maximum(jnp.abs(rest) - thresholds[index], 0.0)
         return now.at[:, index].set(shrunk / jnp.maximum(row[:, index], 1e-12))
 
-    return jax.lax.fori_loop(0, size * SWEEPS, update, solution)
+    return jax.lax.fori_loop(0, size * SWEEPS, update, solution) - solution, gradient
+
+
+def _descended(
+    problem: _Problem,
+    solution: Float[Array, "k g"],
+    direction: Float[Array, "k g"],
+    gradient: Float[Array, "k g"],
+    penalty: Float[Array, ""],
+) -> Float[Array, "k g"]:
+    """Each fit after the longest of the steps 1, ½, ¼, … that lets its objective fall."""
+    predictor, change = solution @ problem.features, direction @ problem.features
+
+    def size(solution: Array) -> Array:
+        return penalty * jnp.sum(jnp.abs(solution[:, :-1]), axis=1)
+
+    def objective(share: Array) -> Array:
+        losses = _losses(predictor + share[:, None] * change, problem.labels)
+        return jnp.sum(problem.shares * losses, axis=1) + size(solution + share[:, None] * direction)
+
+    ones = jnp.ones(len(solution), solution.dtype)
+    present = objective(0.0 * ones)
+    slope = jnp.sum(gradient * direction, axis=1) + size(solution + direction) - size(solution)
+    noise = 8.0 * jnp.finfo(solution.dtype).eps * present
+
+    def falls(share: Array) -> Array:
+        return objective(share) <= present + DESCENT * share * slope + noise
+
+    def halve(carried: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, share, good = carried
+        share = jnp.where(good, share, 0.5 * share)
+        return count + 1, share, falls(share)
+
+    first = (jnp.asarray(0), ones, falls(ones))
+    _, share, good = jax.lax.while_loop(lambda now: (now[0] < HALVINGS) & ~jnp.all(now[2]), halve, first)
+    return solution + jnp.where(good, share, 0.0)[:, None] * direction
