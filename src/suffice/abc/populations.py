@@ -4,7 +4,6 @@ Observations are independent runs of one compiled program, shared out to one thr
 them one after another.
 """
 
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from suffice.abc.settings import AbcSettings, Prepared, Request, distances, from
 from suffice.abc.space import Space
 from suffice.posterior import Posterior
 from suffice.progress import Advance, bar
+from suffice.simulation.executors import available_cores
 
 
 @runtime_checkable
@@ -80,7 +80,7 @@ def _each(one: Callable[[int], Posterior], count: int, *, parallel: bool) -> lis
     rest = range(1, count)
     if not (parallel and rest):
         return [first, *map(one, rest)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         return [first, *pool.map(one, rest)]
 
 

@@ -1,6 +1,5 @@
 """Rejection ABC: of many simulations from the prior, those nearest to the observation."""
 
-import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from suffice.errors import ModelError, SamplingError
 from suffice.posterior import Posterior
 from suffice.progress import bar
 from suffice.simulation import Simulations
+from suffice.simulation.executors import available_cores
 
 CHUNK = 8192  # simulations made at once, at most
 
@@ -169,7 +169,7 @@ def _chunks(key: PRNGKeyArray, measure: Measure, sizes: list[int]) -> Iterator[t
             theta, measured = measure.from_prior(jax.random.fold_in(key, number), made)
             return kept, theta[:kept], Measured(*(np.asarray(part)[:kept] for part in measured))
 
-    at_once = (os.cpu_count() or 1) if measure.traceable else 1
+    at_once = available_cores() if measure.traceable else 1
     with ThreadPoolExecutor(at_once) as pool:
         for start in range(0, len(sizes), at_once):
             yield from pool.map(one, range(start, min(start + at_once, len(sizes))))

@@ -1,6 +1,5 @@
 """Estimates of a log-likelihood by fresh simulations at many θ: compiled, in bounded memory, on all cores."""
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
+from suffice.simulation.executors import available_cores
 from suffice.surrogates.summaries import Summaries
 
 LANES = 1024  # simulations made at once
@@ -86,7 +86,7 @@ class Likelihood(eqx.Module):
         done: Callable[[int], None] = lambda _: None,
     ) -> Estimates:
         """The estimates at rows of θ, given one observation; row i uses `fold_in(key, i)`, on whatever core."""
-        num, workers = len(theta), os.cpu_count() or 1
+        num, workers = len(theta), available_cores()
         if not self.summaries.traced:
             keys = jax.vmap(jax.random.fold_in, (None, 0))(key, np.arange(num, dtype=np.uint32))
             found = self.on_host(keys, theta, np.broadcast_to(evidence, (num, *evidence.shape)))

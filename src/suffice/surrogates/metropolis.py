@@ -6,7 +6,6 @@ Steps are taken in the chart of θ, all chains of all observations at once; thei
 warm-up only.
 """
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from suffice.checkpoint import Checkpoint
 from suffice.errors import SamplingError
 from suffice.posterior import Posterior
 from suffice.progress import bar
+from suffice.simulation.executors import available_cores
 from suffice.surrogates.likelihood import Estimates, Likelihood
 from suffice.surrogates.population import flattened, pick
 from suffice.surrogates.request import Plan, Request
@@ -74,7 +74,7 @@ def run_metropolis(
     walk, states, failed = _begin(key_start, likelihood, evidence, plan, run)
     lanes = len(evidence) * run.num_chains
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key_steps, np.arange(lanes, dtype=np.uint32))
-    workers = min(os.cpu_count() or 1, lanes) if likelihood.summaries.traced else 1
+    workers = min(available_cores(), lanes) if likelihood.summaries.traced else 1
     groups = np.array_split(np.arange(lanes), workers)
     rows = jnp.asarray(np.repeat(evidence, run.num_chains, axis=0))
     parts = [Lanes(keys[group], rows[group]) for group in groups]
