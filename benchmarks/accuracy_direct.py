@@ -4,7 +4,6 @@
     python benchmarks/accuracy_direct.py refinement [--models gaussian gamma beta ar2 ma2] [--seeds 3]
     python benchmarks/accuracy_direct.py calibration [--models gamma ar2]
     python benchmarks/accuracy_direct.py speed
-    python benchmarks/accuracy_direct.py lorenz
 
 `accuracy`, for each model and seed: 10,000 simulations in all, the default fit, 100 fresh observations. Median total
 variation to the exact posterior, root mean squared error of the posterior mean, median ratio of standard deviations,
@@ -16,7 +15,7 @@ both for each parameter, and seconds of the fit. Fits are kept in `.cache/accura
 
 `speed`: seconds for one new observation and for 100 of them, after the first call has compiled.
 
-`lorenz`: Lorenz96 large, 4,800 coordinates, from 3,000 simulations and 10 epochs.
+For Lorenz96 large see `accuracy_lorenz.py`.
 """
 
 import argparse
@@ -114,32 +113,18 @@ def speed() -> None:
         )
 
 
-def lorenz() -> None:
-    """Print a posterior of Lorenz96 large."""
-    model, path = sf.zoo.lorenz96("large"), CACHE / "lorenz96-large.npz"
-    if not path.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        sims = sf.simulate(jax.random.key(0), model, 3000)
-        sf.fit(jax.random.key(1), model, sims, training=sf.Training(epochs=10, batch_size=50)).save(path)
-    fit, observed = sf.load(path), sf.simulate(jax.random.key(777), model, 1)
-    post = sf.sample(jax.random.key(2), sf.Direct(fit), observed.x[0])
-    print(f"fit {fit.history.seconds:.0f} s, posterior {post.info['seconds']:.1f} s; truth {observed.theta[0]}")
-    print(post.summary().round(3).to_string())
-    print(post.info["doubts"])
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=["accuracy", "refinement", "calibration", "speed", "lorenz"])
+    parser.add_argument("table", choices=["accuracy", "refinement", "calibration", "speed"])
     parser.add_argument("--models", nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--observations", type=int, default=100)
     given = parser.parse_args()
     if given.table == "calibration":
         return calibration(given.models or ["gamma", "ar2"])
-    if given.table in ("speed", "lorenz"):
-        return speed() if given.table == "speed" else lorenz()
+    if given.table == "speed":
+        return speed()
     fit_of = cached_fit if given.table == "accuracy" else unrefined
     print(f"{'model':9} seed {'TV':>7}  {'RMSE of mean':18} {'sd ratio':15} {'fit s':>5}")
     for name in given.models or ["gaussian", "gamma", "beta", "ar2", "ma2"]:

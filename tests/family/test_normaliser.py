@@ -167,6 +167,14 @@ def test_monomials_are_all_there_and_nested() -> None:
     np.testing.assert_array_equal(monomials(3, 2), exponents[:10])
 
 
+def test_polynomials_are_the_same_in_either_precision() -> None:
+    single = np.asarray(jax.jit(lambda v: chebyshev_products(v, 3))(jnp.array([0.3, -0.4])))
+    with jax.enable_x64(True):
+        double = np.asarray(jax.jit(lambda v: chebyshev_products(v, 3))(jnp.array([0.3, -0.4])))
+    assert double.dtype == np.float64
+    np.testing.assert_allclose(single, double, rtol=1e-6)
+
+
 def test_it_is_deterministic_and_needs_no_more_than_arrays_to_be_written(beta: Beta) -> None:
     family, normaliser, _, _ = beta
     again = fitted(jax.random.key(5), sf.zoo.beta(), family)[0]

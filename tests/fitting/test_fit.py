@@ -16,6 +16,7 @@ import pytest
 
 import suffice as sf
 from suffice.family import ExponentialFamily
+from suffice.family.normaliser import Normaliser
 from suffice.family.statistics import Mlp
 from suffice.fitting import loop
 from suffice.fitting.history import History
@@ -139,8 +140,8 @@ def test_files_of_the_layout_before(gamma_fit: sf.Fit, gamma_sims: sf.Simulation
     manifest = without(manifest, "scaling")
     manifest["normaliser"]["fields"]["natural"] = None
     loaded = sf.Fit.from_archive(manifest, arrays)
-    assert gamma_fit.normaliser is not None
-    assert loaded.normaliser is not None
+    assert isinstance(gamma_fit.normaliser, Normaliser)
+    assert isinstance(loaded.normaliser, Normaliser)
     theta = jnp.asarray(gamma_sims.theta[0])
     assert loaded.normaliser(theta) == gamma_fit.normaliser(theta)
     assert loaded.family.data_chart.scaling == "spread"

@@ -18,10 +18,11 @@ from suffice.charts import Chart
 from suffice.errors import StorageError
 from suffice.family.envelope import Envelope
 from suffice.family.exponential import ExponentialFamily, SharedBase
+from suffice.family.gaussian import ConditionalGaussian
 from suffice.family.natural import Natural
 from suffice.family.normaliser import Normaliser
 from suffice.family.regression import Regression
-from suffice.family.statistics import AdditiveMarkov, Affine, DeepSet, Mlp, PartiallyExchangeable, softplus
+from suffice.family.statistics import AdditiveMarkov, Affine, DeepSet, Innovations, Mlp, PartiallyExchangeable, softplus
 
 _MODULES: dict[str, type[eqx.Module]] = {
     cls.__name__: cls
@@ -32,11 +33,13 @@ _MODULES: dict[str, type[eqx.Module]] = {
         Regression,
         Envelope,
         Normaliser,
+        ConditionalGaussian,
         Chart,
         Mlp,
         DeepSet,
         AdditiveMarkov,
         PartiallyExchangeable,
+        Innovations,
         Affine,
     )
 }

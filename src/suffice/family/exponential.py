@@ -8,13 +8,11 @@ from collections.abc import Callable, Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
-from numpyro.distributions import constraints
 
-from suffice.charts import Chart, Scaling, bounds
+from suffice.charts import Chart, Scaling
 from suffice.family.architectures import default_network, default_sizes, paper_architecture
-from suffice.family.natural import Natural
+from suffice.family.natural import Natural, natural_support
 from suffice.family.statistics import Mlp
 from suffice.model import Model
 
@@ -139,28 +137,10 @@ class ExponentialFamily(eqx.Module):
         theta = jax.ShapeDtypeStruct((p,), jax.dtypes.canonicalize_dtype(float))
         num_statistics = jax.eval_shape(natural, theta).shape[0]
         zeros, ones = jnp.zeros(num_statistics), jnp.ones(num_statistics)
-        chart = Chart.unscaled(_natural_support(model), (p,), scalings[1])
+        chart = Chart.unscaled(natural_support(model.prior.support, p), (p,), scalings[1])
         return cls(
             statistics,
             Natural(natural, chart, zeros, ones),
             SharedBase() if base is None else base,
             Chart.unscaled(model.support, model.data_shape, scalings[0]),
         )
-
-
-def _natural_support(model: Model) -> constraints.Constraint:
-    """Of the coordinates of θ that η's network sees: θ itself, its logarithm where it is bounded on one side."""
-    p = model.num_parameters
-    lower, upper = bounds(model.prior.support, (p,))
-    one_sided = np.isfinite(lower) != np.isfinite(upper)
-    if not one_sided.any():
-        return constraints.real
-    return constraints.cat(
-        [
-            constraints.real
-            if not one_sided[i]
-            else (constraints.greater_than(lower[i]) if np.isfinite(lower[i]) else constraints.less_than(upper[i]))
-            for i in range(p)
-        ],
-        dim=-1,
-    )

@@ -5,9 +5,11 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+from numpyro.distributions import constraints
 
-from suffice.charts import Chart
+from suffice.charts import Chart, bounds
 
 Network = Callable[[Float[Array, " p"]], Float[Array, " s"]]
 
@@ -42,3 +44,20 @@ class Natural(eqx.Module):
 def moments(values: Float[Array, "n s"]) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
     """Mean and standard deviation over the rows."""
     return jnp.mean(values, axis=0), jnp.sqrt(jnp.var(values, axis=0) + 1e-10)
+
+
+def natural_support(support: constraints.Constraint, p: int) -> constraints.Constraint:
+    """Of coordinates of θ, finite at the prior's edge: θ itself, its logarithm where it is bounded on one side."""
+    lower, upper = bounds(support, (p,))
+    one_sided = np.isfinite(lower) != np.isfinite(upper)
+    if not one_sided.any():
+        return constraints.real
+    return constraints.cat(
+        [
+            constraints.real
+            if not one_sided[i]
+            else (constraints.greater_than(lower[i]) if np.isfinite(lower[i]) else constraints.less_than(upper[i]))
+            for i in range(p)
+        ],
+        dim=-1,
+    )

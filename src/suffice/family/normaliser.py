@@ -25,6 +25,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from suffice.charts import Chart, is_product
 from suffice.family.exponential import ExponentialFamily
 from suffice.family.natural import Natural
+from suffice.family.regression import Regression
 
 DEGREES = ((1, 0), (2, 0), (2, 1), (3, 1), (4, 1), (4, 2), (6, 2), (6, 3))  # of Q and P, that are tried
 MOST_COEFFICIENTS = 600  # of Q and P together
@@ -63,12 +64,16 @@ class Normaliser(eqx.Module):
         """A(θ)."""
         return -self.log_density(jnp.zeros_like(self.centre), theta)
 
+    def gather(self, statistics: Float[Array, "n s"]) -> Float[Array, " s"]:
+        """All that the density of iid replicates knows of them: Σᵢ f(yᵢ)."""
+        return jnp.sum(statistics, axis=0)
+
     def log_density(
         self, statistics: Float[Array, " s"], theta: Float[Array, " p"], number: Float[ArrayLike, ""] | int = 1
     ) -> Float[Array, ""]:
         """η(θ)·f − n A(θ), without the loss of digits that a large f̄ would bring.
 
-        `statistics` is f(y) of one y, or Σᵢ f(yᵢ) of iid replicates; n, their number, is `number`.
+        `statistics` is f(y) of one y, or what `gather` makes of iid replicates, Σᵢ f(yᵢ); n, their number, is `number`.
         """
         eta, constant = self.parts(theta)
         return eta @ (statistics - number * self.centre) - number * constant
@@ -127,7 +132,8 @@ def monomials(q: int, degree: int) -> Int[np.ndarray, "terms q"]:
     chosen = [
         product for total in range(degree + 1) for product in itertools.combinations_with_replacement(range(q), total)
     ]
-    return np.array([[product.count(i) for i in range(q)] for product in chosen])
+    counts = [[product.count(i) for i in range(q)] for product in chosen]
+    return np.array(counts, np.int32)  # of one width: JAX remembers the width it gave a wider array, whatever its own
 
 
 def chebyshev_products(v: Float[Array, " q"], degree: int) -> Float[Array, " terms"]:
@@ -287,11 +293,11 @@ def _polynomials(v: Array, degree: int) -> Array:
 
 
 @eqx.filter_jit
-def _statistics_rows(family: ExponentialFamily, y: Array) -> Array:
+def _statistics_rows(family: ExponentialFamily | Regression, y: Array) -> Array:
     return jax.vmap(family.statistics_of)(y)
 
 
-def statistics_of_rows(family: ExponentialFamily, y: np.ndarray) -> Float[np.ndarray, "n s"]:
+def statistics_of_rows(family: ExponentialFamily | Regression, y: np.ndarray) -> Float[np.ndarray, "n s"]:
     """f of every row."""
     parts = [np.asarray(_statistics_rows(family, jnp.asarray(y[part])), np.float64) for part in _chunks(range(len(y)))]
     return np.concatenate(parts)

@@ -11,10 +11,12 @@ from numpyro.distributions import constraints
 
 from suffice.charts import Chart
 from suffice.family.architectures import default_network, paper_architecture
-from suffice.family.statistics import Mlp
+from suffice.family.statistics import Innovations, Mlp
 from suffice.model import Model
 
 Network = Callable[[Float[Array, "..."]], Float[Array, " m"]]
+
+PREPARED = 1000  # training data from which a network finds what is not trained, at most
 
 
 class Regression(eqx.Module):
@@ -55,13 +57,16 @@ class Regression(eqx.Module):
         return self
 
     def with_charts(self, model: Model, theta: Float[ArrayLike, "n p"], x: Float[ArrayLike, "n ..."]) -> "Regression":
-        """The same network, standardised on these training pairs."""
-        theta = np.asarray(theta)
+        """The same network, standardised on these training pairs; `Innovations` get their prediction from them."""
+        theta, network = np.asarray(theta), self.network
         moments = (jnp.asarray(theta.mean(0)), jnp.asarray(theta.std(0)))
+        chart = model.data_chart(x, self.data_chart, getattr(network, "shared_axes", None))
+        if isinstance(network, Innovations):
+            network = network.prepared(np.asarray(jax.jit(jax.vmap(chart.forward))(np.asarray(x)[:PREPARED])))
         return eqx.tree_at(
-            lambda regression: (regression.data_chart, regression.mean, regression.scale),
+            lambda regression: (regression.network, regression.data_chart, regression.mean, regression.scale),
             self,
-            (model.data_chart(x, self.data_chart), *moments),
+            (network, chart, *moments),
         )
 
     @classmethod

@@ -9,7 +9,9 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from suffice.family.exponential import ExponentialFamily
+from suffice.family.gaussian import ConditionalGaussian
 from suffice.family.normaliser import Normaliser, statistics_of_rows
+from suffice.family.regression import Regression
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,16 @@ class Residual:
 
 
 def residual(
-    normaliser: Normaliser,
-    family: ExponentialFamily,
+    normaliser: Normaliser | ConditionalGaussian,
+    family: ExponentialFamily | Regression,
     theta: Float[ArrayLike, "n p"],
     y: Float[ArrayLike, "n ..."],
     *,
     bins: int = 10,
 ) -> Residual:
     """The mean score of η(θ)·f(y) − A(θ) against θ, from pairs that nothing was fitted to.
+
+    For a regression it is that of the density of its statistics.
 
     Args:
         normaliser: A.
@@ -70,11 +74,13 @@ def residual(
 
 
 @eqx.filter_jit
-def _scores(normaliser: Normaliser, statistics: Array, theta: Array) -> Array:
+def _scores(normaliser: Normaliser | ConditionalGaussian, statistics: Array, theta: Array) -> Array:
     """The gradient of η·f − A in the normaliser's coordinates, of every row."""
 
     def one(f: Array, row: Array) -> Array:
         chart = normaliser.coordinates
-        return jax.grad(lambda u: normaliser.log_density(f, chart.inverse(u)))(chart.forward(row))
+        return jax.grad(lambda u: normaliser.log_density(normaliser.gather(f[None]), chart.inverse(u)))(
+            chart.forward(row)
+        )
 
     return jax.vmap(one)(statistics, theta)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from suffice.family.innovations import Innovations as Innovations
 from suffice.family.networks import Activation as Activation
 from suffice.family.networks import Affine as Affine
 from suffice.family.networks import Mlp as Mlp

@@ -19,6 +19,7 @@ from suffice.charts import Chart
 from suffice.family.encoding import decode, decode_prior, encode, encode_prior
 from suffice.family.envelope import Envelope, features
 from suffice.family.exponential import ExponentialFamily
+from suffice.family.gaussian import ConditionalGaussian
 from suffice.family.normaliser import Normaliser
 from suffice.family.regression import Regression
 from suffice.family.residual import Residual, residual
@@ -38,7 +39,8 @@ class Fit:
         prior: the prior of the model, for posteriors; None if it was not written to the file.
         parameter_chart: the coordinates of θ in which posteriors are sampled.
         envelope: where the training data lie.
-        normaliser: A(θ) ≈ log Z(θ) up to a constant; None for a regression.
+        normaliser: A(θ) ≈ log Z(θ) up to a constant, of a family; the density of the statistics given θ, of a
+            regression; None of a linear one.
     """
 
     module: ExponentialFamily | Regression
@@ -48,10 +50,10 @@ class Fit:
     prior: Distribution | None = None
     parameter_chart: Chart | None = None
     envelope: Envelope | None = None
-    normaliser: Normaliser | None = None
+    normaliser: Normaliser | ConditionalGaussian | None = None
 
     kind: ClassVar[str] = "fit"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __repr__(self) -> str:
         return f"Fit({type(self.module).__name__} of {', '.join(self.names)}, {self.history.epochs} epochs)"
@@ -60,7 +62,7 @@ class Fit:
     def family(self) -> ExponentialFamily:
         """The fitted exponential family."""
         if not isinstance(self.module, ExponentialFamily):
-            raise TypeError("This fit is a regression (PosteriorMean): it has statistics, but no density.")
+            raise TypeError("This fit is a regression (PosteriorMean): it has statistics, but no density of x.")
         return self.module
 
     @property
@@ -119,8 +121,8 @@ class Fit:
         if self.normaliser is None:
             raise ValueError("This fit has no normaliser to check.")
         rows, _ = self._rows(x)
-        y = jax.vmap(self.family.data_chart.forward)(rows)
-        return residual(self.normaliser, self.family, np.asarray(theta, rows.dtype), y, bins=bins)
+        y = jax.vmap(self.module.data_chart.forward)(rows)
+        return residual(self.normaliser, self.module, np.asarray(theta, rows.dtype), y, bins=bins)
 
     def _statistics(self, x: Array) -> Array:
         return self.module.statistics_of(self.module.data_chart.forward(x))
@@ -181,7 +183,9 @@ class Fit:
         history = History.from_archive(manifest["history"], losses)
         natural = None if template is None else getattr(template, "natural", None)
         normaliser = decode(manifest["normaliser"], arrays, SimpleNamespace(natural=natural))
-        if normaliser is not None and normaliser.natural is None:  # until layout 2 its η was always the family's
+        if (
+            isinstance(normaliser, Normaliser) and normaliser.natural is None
+        ):  # until layout 2 its η was always the family's
             normaliser = eqx.tree_at(
                 lambda part: part.natural, normaliser, module.natural, is_leaf=lambda part: part is None
             )

@@ -2,9 +2,12 @@
 
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,8 +17,10 @@ from suffice.errors import SimulationWarning
 from suffice.family.architectures import fades
 from suffice.family.envelope import envelope_of
 from suffice.family.exponential import ExponentialFamily
-from suffice.family.normaliser import fit_normaliser
+from suffice.family.gaussian import fit_gaussian
+from suffice.family.normaliser import fit_normaliser, statistics_of_rows
 from suffice.family.regression import Regression
+from suffice.family.statistics import Innovations
 from suffice.fitting.history import History
 from suffice.fitting.loop import train
 from suffice.fitting.refining import refine
@@ -83,16 +88,35 @@ def fit(
     streamed = isinstance(whole.x, StoredRows)
     batch = min(training.batch_size, len(whole))
     source = Blocks(whole, module.data_chart, objective, batches[0].theta, batch) if streamed else batches[0]
-    module, history = train(
-        key_training, objective, module, source, batches[1], training, checkpoint=checkpoint, progress=progress
-    )
+    begun = partial(train, key_training, objective, training=training, checkpoint=checkpoint, progress=progress)
+    if isinstance(module, Regression) and isinstance(module.network, Innovations) and not streamed:
+        module, history = _on_summaries(begun, module, module.network, batches)
+    else:
+        module, history = begun(module, source, batches[1])
     settings |= {"training": asdict(training)}
     fitted = _finished(model, module, history, settings, pairs.theta, batches[0].y)
-    if not isinstance(module, ExponentialFamily) or fitted.parameter_chart is None:
+    if fitted.parameter_chart is None:
         return fitted
+    if isinstance(module, Regression):  # its statistics are too close to θ on pairs that it was trained on
+        statistics = statistics_of_rows(module, np.asarray(batches[1].y))
+        return replace(fitted, normaliser=fit_gaussian(fitted.parameter_chart, held_out.theta, statistics))
     rows = [part for batch in batches for part in (batch.theta, batch.y)]
     normaliser = fit_normaliser(module, fitted.parameter_chart, *rows)
     return replace(fitted, normaliser=refine(key_refinement, module, normaliser, *rows, steps=training.refinement))
+
+
+def _on_summaries(
+    begun: Callable[[Regression, Batch, Batch], tuple[Regression, History]],
+    regression: Regression,
+    network: Innovations,
+    batches: tuple[Batch, Batch],
+) -> tuple[Regression, History]:
+    """Training of the outer network alone, on what it sees of the data, which is found once."""
+    outer = eqx.tree_at(lambda part: part.network, regression, network.outer)
+    pairs, held_out = (batch._replace(y=network.summarised(batch.y)) for batch in batches)
+    trained, history = begun(outer, pairs, held_out)
+    network = eqx.tree_at(lambda part: part.outer, network, trained.network)
+    return eqx.tree_at(lambda part: part.network, regression, network), history
 
 
 def _finished(
@@ -111,7 +135,7 @@ def _finished(
 def default_training(model: Model, objective: Objective) -> Training:
     """Settings that were measured to be good for the shape of the model."""
     if isinstance(objective, PosteriorMean):
-        return Training(epochs=100, learning_rate=3e-3)
+        return Training(epochs=100, learning_rate=3e-3, validation_fraction=0.2)
     if fades(model):
         return Training(epochs=300, batch_size=200, learning_rate=2e-2)
     if model.markov_order is not None or len(model.data_shape) == 2:

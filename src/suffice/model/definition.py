@@ -235,12 +235,15 @@ class Model:
         """d, the number of coordinates of x."""
         return math.prod(self.data_shape)
 
-    def data_chart(self, x: Float[ArrayLike, "n ..."], chart: Chart | None = None) -> Chart:
+    def data_chart(
+        self, x: Float[ArrayLike, "n ..."], chart: Chart | None = None, pooled: tuple[int, ...] | None = None
+    ) -> Chart:
         """The chart of x (another than its support's, if given), standardised on these rows.
 
-        It is pooled over coordinates that the model treats alike.
+        It is pooled over coordinates that the model treats alike, or along the axes `pooled`, if given.
         """
-        pooled = (0,) if self.exchangeable or self.markov_order is not None else ()
+        if pooled is None:
+            pooled = (0,) if self.exchangeable or self.markov_order is not None else ()
         chart = Chart.unscaled(self.support, self.data_shape) if chart is None else chart
         return chart.standardised_on(x, pooled=pooled)
 

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 from suffice.checkpoint import Checkpoint
 from suffice.compiling import compiled
 from suffice.progress import bar
+from suffice.simulation.executors import available_cores
 
 PIECE = 100  # steps of every chain in one call of the compiled program, at most
 PIECE_SECONDS = 1.0  # how long such a call should take
@@ -86,7 +87,7 @@ def run_chains(key: PRNGKeyArray, chain: Chain, observations: Float[np.ndarray, 
     """Run the chains of each observation; observation i and chain j have a key of their own."""
     num_draws, num_chains = run.num_draws, run.num_chains
     lanes = len(observations) * num_chains
-    workers = min(os.cpu_count() or 1, lanes)
+    workers = min(available_cores(), lanes)
     padded = -(-lanes // workers) * workers
     rows = np.minimum(np.arange(padded), lanes - 1)
     saved = Checkpoint.open(run.checkpoint, (key, chain, observations, num_draws, num_chains, workers))

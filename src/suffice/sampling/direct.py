@@ -3,7 +3,8 @@
     log π(θ|x⁰) = log π(θ) + η(θ)·Σᵢ f(yᵢ⁰) − n A(θ) + const    (n iid replicates; one unless told)
 
 No inner chain and no further simulation, whatever the dimension of x. The data enter through Σf and n alone, so one
-compiled program serves any observation.
+compiled program serves any observation. For a regression (`PosteriorMean`), the density of its statistics given θ takes
+that place (`suffice.family.gaussian`).
 
 What stands on blackjax is imported where it is used: its import starts JAX's backend, too early to choose devices.
 """
@@ -21,6 +22,8 @@ from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution
 
 from suffice.charts import bounds
+from suffice.family.gaussian import ConditionalGaussian
+from suffice.family.normaliser import Normaliser
 from suffice.fitting import Fit
 from suffice.grid import GridPosterior
 from suffice.posterior import Posterior
@@ -29,6 +32,7 @@ from suffice.sampling.chains import Run, run_chains
 from suffice.sampling.target import Target
 
 Sampler = Literal["nuts", "smc", "grid"]
+STARTS = 200  # prior draws that a chain begins from one of, where polynomial moments can make ridges far from the mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +40,7 @@ class Direct:
     """The posterior by the amortised normaliser of a fit: milliseconds for a new observation, no simulation.
 
     Args:
-        fit: a fitted family.
+        fit: a fitted family, or a regression by a network.
         sampler: "nuts" (No-U-Turn, tuned by window adaptation); "smc" (adaptive tempered sequential Monte Carlo, for
             posteriors with several modes: as many particles as draws in each chain); "grid" (p ≤ 2: independent draws
             from a tabulated density).
@@ -62,7 +66,10 @@ class Direct:
 
         require_sound(self.fit, self.prior)
         if self.fit.normaliser is None:
-            raise ValueError("The fit has no normaliser. Fit again, or use Exchange(fit), which needs none.")
+            raise ValueError(
+                "The fit has no normaliser. Fit again (a regression without linear=True), or use Exchange(fit) on a "
+                "family, which needs none."
+            )
         if self.sampler == "grid" and len(self.fit.names) > 2:
             raise ValueError(f"A grid holds at most 2 parameters, not {len(self.fit.names)}. Use 'nuts' or 'smc'.")
 
@@ -81,11 +88,12 @@ class Direct:
         return self.fit.observation(observed, iid=iid)
 
     def evidence(self, observations: np.ndarray, *, iid: bool) -> Float[np.ndarray, "n m"]:
-        """(Σf, n) of each observation."""
+        """What the normaliser gathers of each observation's statistics, Σf of a family, and n."""
+        assert self.fit.normaliser is not None
         rows = observations if iid else observations[:, None]
         flat = self.fit.statistics(rows.reshape(-1, *self.fit.data_shape))
-        sums = flat.reshape(*rows.shape[:2], -1).sum(axis=1)
-        return np.concatenate([sums, np.full((len(rows), 1), rows.shape[1])], axis=1).astype(flat.dtype)
+        gathered = np.asarray(_gathered(self.fit.normaliser, flat.reshape(*rows.shape[:2], -1)))
+        return np.concatenate([gathered, np.full((len(rows), 1), rows.shape[1])], axis=1).astype(flat.dtype)
 
     def sample_each(self, key: PRNGKeyArray, observations: Float[np.ndarray, "n ..."], run: Run) -> list[Posterior]:
         """See `Method`."""
@@ -100,7 +108,9 @@ class Direct:
         else:
             from suffice.sampling.nuts import NutsChain
 
-            chains = run_chains(key, NutsChain(target, self.warmup, self.max_doublings), evidence, run)
+            starts = STARTS if isinstance(target.normaliser, ConditionalGaussian) else 1
+            chain = NutsChain(target, self.warmup, self.max_doublings, starts=starts)
+            chains = run_chains(key, chain, evidence, run)
             draws, numbers = chains.draws, chains.info
         common = {"method": "Direct", "sampler": self.sampler, "seconds": time.monotonic() - began}
         numbers = numbers | {"convex": _convexity(target, draws, evidence)}
@@ -137,6 +147,11 @@ class Direct:
         keys, num = jax.random.split(key, len(evidence)), run.num_draws * run.num_chains
         flat = [self._grid(row).resample(key, num).flat for key, row in zip(keys, evidence, strict=True)]
         return np.stack(flat).reshape(len(evidence), run.num_chains, run.num_draws, -1)
+
+
+@eqx.filter_jit
+def _gathered(normaliser: Normaliser | ConditionalGaussian, statistics: Array) -> Array:
+    return jax.vmap(normaliser.gather)(statistics)
 
 
 @eqx.filter_jit

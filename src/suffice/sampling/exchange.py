@@ -194,6 +194,11 @@ class Exchange:
             raise ValueError(f"outer is {self.outer!r}, but must be 'adaptive' or 'random-walk'.")
         if self.start not in ("prior", "centre"):
             raise ValueError(f"start is {self.start!r}, but must be 'prior' or 'centre'.")
+        if not isinstance(self.fit.module, ExponentialFamily):
+            raise TypeError(
+                "This fit is a regression (PosteriorMean), without the density of x that Exchange needs. Use "
+                "Direct(fit), or fit by ScoreMatching()."
+            )
         require_sound(self.fit, self.prior)
 
     @classmethod
@@ -262,8 +267,8 @@ class Exchange:
 
 
 def require_sound(fit: Fit, prior: Distribution | None) -> None:
-    """Raise unless the fit is a family of finite weights that knows its prior, and `prior`, if given, agrees."""
-    arrays = [leaf for leaf in jax.tree.leaves(fit.family) if eqx.is_inexact_array(leaf)]
+    """Raise unless the fit has finite weights and knows its prior, and `prior`, if given, agrees."""
+    arrays = [leaf for leaf in jax.tree.leaves(fit.module) if eqx.is_inexact_array(leaf)]
     if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in arrays):
         raise ValueError("The fit has weights that are not finite, so it has no density. Fit again.")
     if fit.parameter_chart is None or fit.envelope is None or (fit.prior is None and prior is None):

@@ -33,10 +33,16 @@ class NutsChain(eqx.Module):
     warmup: int = eqx.field(static=True)
     max_doublings: int = eqx.field(static=True)
     thin: int = eqx.field(static=True, default=1)
+    starts: int = eqx.field(static=True, default=1)
 
     def init(self, key: PRNGKeyArray, observation: Float[Array, " m"]) -> NutsState:
-        """A draw of the prior, to begin with."""
+        """A draw of the prior, to begin with; of several `starts`, one as likely as its posterior density."""
         start = self.target.chart.finite(self.target.prior.sample(key))
+        if self.starts > 1:
+            draws = self.target.prior.sample(key, (self.starts,))
+            likelihoods = jax.vmap(lambda theta: self.target.log_likelihood(theta, observation))(draws)
+            chosen = jax.random.categorical(jax.random.fold_in(key, 1), jnp.nan_to_num(likelihoods, nan=-jnp.inf))
+            start = self.target.chart.finite(draws[chosen])
         state = hmc.init(start, lambda position: self.target.log_posterior(position, observation))
         sizes, _, _ = dual_averaging_adaptation(ACCEPTANCE)
         masses, _, _ = mass_matrix_adaptation(is_diagonal_matrix=False)

@@ -7,18 +7,22 @@ from jaxtyping import Array, Float
 from numpyro.distributions import Distribution
 
 from suffice.charts import Chart
+from suffice.family.gaussian import ConditionalGaussian
 from suffice.family.normaliser import Normaliser
 
 
 class Target(eqx.Module):
-    """The log-posterior of one observation, in the chart of θ; `evidence` is (Σf, n)."""
+    """The log-posterior of one observation, in the chart of θ.
 
-    normaliser: Normaliser
+    `evidence` is what the normaliser gathers of the statistics of iid replicates, Σf of a family, and their number n.
+    """
+
+    normaliser: Normaliser | ConditionalGaussian
     prior: Distribution
     chart: Chart
 
     def log_likelihood(self, theta: Float[Array, " p"], evidence: Float[Array, " m"]) -> Float[Array, ""]:
-        """η(θ)·Σf − n A(θ)."""
+        """η(θ)·Σf − n A(θ), or the log-density of the statistics of a regression."""
         return self.normaliser.log_density(evidence[:-1], theta, evidence[-1])
 
     def log_prior(self, position: Float[Array, " p"]) -> Float[Array, ""]:
