@@ -55,6 +55,17 @@ def test_a_run_from_the_cache_gives_the_same_bytes(folders: tuple[Path, Path], t
     assert sorted(path.name for path in cache.iterdir()) == before
 
 
+def test_a_run_from_nothing_gives_the_same_numbers(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    name = "inner-iid"  # simulations, two fits, chains and distances
+    reproduce(name, SCALES["smoke"], out=tmp_path, cache=tmp_path / "cache", progress=False)
+    again, before = (pd.read_csv(out / f"{name}.csv") for out in (tmp_path / "smoke", folders[0]))
+    pd.testing.assert_frame_equal(again, before, rtol=1e-3)
+    assert (again["median W2"] > 0).all()
+    reproduce(name, SCALES["smoke"], out=tmp_path / "other", cache=tmp_path / "cache", seed=1, progress=False)
+    other = pd.read_csv(tmp_path / "other" / "smoke" / f"{name}.csv")
+    assert not np.allclose(other["median W2"], before["median W2"], rtol=1e-3)
+
+
 def test_items_share_pieces(folders: tuple[Path, Path]) -> None:
     out, cache = folders
     assert len(list(cache.glob("fit-gamma-*SM-*.npz"))) == 4  # the paper's and ours, by SM and by SSM

@@ -12,6 +12,8 @@ from suffice.experiments.drawing import boxes, densities
 from suffice.experiments.item import Result
 from suffice.experiments.lab import Lab
 from suffice.experiments.methods import LABELS, OUR_METHODS, OURS_SAID, PAPER_METHODS, model_of
+from suffice.experiments.released import RELEASED_SAID
+from suffice.experiments.scales import DEFECTS
 from suffice.posterior import Posterior
 
 Group = Literal["iid", "series"]
@@ -37,7 +39,7 @@ class PosteriorPictures:
             model, label, methods = model_of(name), LABELS[name], lab.scale.methods_of(name, self.methods)
             exact = lab.exact(name, lab.scale.observations).arrays
             shown[label] = {"exact": Posterior(exact["draws"][0][None], model.names)}
-            shown[label] |= {method: lab.sampled(name, method).posteriors[0] for method in methods}
+            shown[label] |= {method: lab.first_posterior(name, method) for method in methods}
             truths[label] = lab.observations(name).theta[0]
             low, high = bounds(model.prior.support, (model.num_parameters,))
             prior[label] = {"low": np.asarray(low), "high": np.asarray(high)}
@@ -60,11 +62,11 @@ class Boxplots:
 
     Args:
         group: of models.
-        methods: the paper's, and ours.
+        methods: the paper's, ours, and those with a defect of the released code.
     """
 
     group: Group
-    methods: tuple[str, ...] = PAPER_METHODS + OUR_METHODS
+    methods: tuple[str, ...] = (*PAPER_METHODS, *OUR_METHODS, *DEFECTS)
 
     def __call__(self, lab: Lab) -> Result:
         """Boxes for each model; the table has medians, quartiles, and what it took."""
@@ -96,7 +98,8 @@ class Boxplots:
             f"W₂ between {draws} draws of either posterior (the paper's figure: 10,000 of exchange chains, 1,000 of "
             "others). Whiskers: the middle 95%."
         )
-        return Result({"": pd.DataFrame(rows)}, {"": boxes(columns)}, (note, OURS_SAID))
+        released = (RELEASED_SAID,) if self.group == "iid" else ()
+        return Result({"": pd.DataFrame(rows)}, {"": boxes(columns)}, (note, OURS_SAID, *released))
 
 
 def _floor(lab: Lab, name: str) -> float:

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 from suffice import zoo
 from suffice.abc import Annealing
 from suffice.abc.distances import Euclidean
-from suffice.experiments.scales import IID, LORENZ, Scale
+from suffice.experiments.released import with_defect
+from suffice.experiments.scales import DEFECTS, IID, LORENZ, Scale
 from suffice.fitting import Fit
 from suffice.model import Model
 from suffice.sampling import Direct, Exchange
@@ -23,7 +24,7 @@ OURS_SAID = (
     "Ours: Direct and Exc-ours have default networks and training on the same simulations as the paper's fits; "
     "Direct-SM is Direct on the paper's own SM fit."
 )
-ONE_CHAIN = ("Exc-SM", "Exc-SSM")
+ONE_CHAIN = ("Exc-SM", "Exc-SSM", "Exc-SM-D2")
 SEQUENTIAL = ("ABC-SM", "ABC-SSM", "ABC-FP", "PMC-SL", "PMC-RE")
 FIT_OF = {  # which fit a method needs
     "Exc-SM": "SM",
@@ -35,6 +36,8 @@ FIT_OF = {  # which fit a method needs
     "Direct-SM": "SM",
     "Direct-SSM": "SSM",
     "Exc-ours": "ours",
+    "ABC-FP-D1": "FP",
+    "Exc-SM-D2": "SM",
 }
 LABELS = {
     "beta": "Beta",
@@ -72,6 +75,7 @@ def method_of(scale: Scale, name: str, label: str, fit: Fit | None, inner_steps:
     model, one_chain = model_of(name), {"num_draws": scale.exchange[1], "num_chains": 1}
     chains = {"num_draws": scale.chains[1], "num_chains": scale.chains[2]}
     surrogate: dict[str, Any] = {"particles": scale.surrogate[0], "iterations": scale.surrogate[1]}
+    fit = None if fit is None else with_defect(label, fit)
     if label in ONE_CHAIN:
         assert fit is not None
         warmup = scale.exchange[0]
@@ -90,7 +94,7 @@ def method_of(scale: Scale, name: str, label: str, fit: Fit | None, inner_steps:
         return Direct(fit, warmup=scale.chains[0]), chains
     if label.startswith("ABC"):
         assert fit is not None
-        distance = Euclidean(scaled=label != "ABC-FP")  # regressions are in θ's own units
+        distance = Euclidean(scaled=FIT_OF[label] != "FP")  # regressions are in θ's own units
         return Annealing(
             model, fit.statistics, particles=scale.particles, iterations=scale.iterations, distance=distance
         ), {}
@@ -98,4 +102,4 @@ def method_of(scale: Scale, name: str, label: str, fit: Fit | None, inner_steps:
         return SyntheticLikelihood(model, statistics_of(name), scale.synthetic, standardise=False, **surrogate), {}
     if label == "PMC-RE":
         return RatioEstimation(model, statistics_of(name), scale.ratio, rule="one-standard-error", **surrogate), {}
-    raise ValueError(f"There is no method {label!r}: there are {', '.join(PAPER_METHODS + OUR_METHODS)}.")
+    raise ValueError(f"There is no method {label!r}: there are {', '.join((*PAPER_METHODS, *OUR_METHODS, *DEFECTS))}.")

@@ -24,7 +24,8 @@ METHODS = {
 }
 RELEASED_THETA = (2.0, 0.5, 1.0, 0.4)  # where the released code simulates for γ (D6)
 OURS_SAID = (
-    "Ours: Direct with default networks, by exact score matching on the small configuration, sliced on the large."
+    "Ours: Direct with default networks, by exact score matching, on the small configuration; by a regression on "
+    "innovations on the large."
 )
 
 
@@ -38,7 +39,7 @@ class LorenzPosteriors:
         for name in lab.scale.lorenz:
             model, label = model_of(name), LABELS[name]
             shown[label] = {
-                method: lab.sampled(name, method).posteriors[0] for method in lab.scale.methods_of(name, METHODS[name])
+                method: lab.first_posterior(name, method) for method in lab.scale.methods_of(name, METHODS[name])
             }
             truths[label] = lab.observations(name).theta[0]
             low, high = bounds(model.prior.support, (model.num_parameters,))
