@@ -86,6 +86,31 @@ def test_mlp_is_its_formula(key: jax.Array) -> None:
     np.testing.assert_allclose(network(jnp.asarray(y)), expected, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("float64")
+def test_values_are_the_same_however_they_are_vectorised(key: jax.Array) -> None:
+    """Rows, rows of rows, and networks of an ensemble, against a plain loop over layers in numpy."""
+    networks = jax.vmap(lambda key: Mlp(key, (3,), 2, (5, 4), activation=jnp.tanh, skip=True))(jax.random.split(key, 6))
+    y = jax.random.normal(key, (6, 7, 3))
+
+    def by_hand(member: int, y: np.ndarray) -> np.ndarray:
+        network = jax.tree.map(lambda leaf: np.asarray(leaf)[member], networks)
+        *hidden, last = network.layers
+        values = y
+        for layer in hidden:
+            values = np.tanh(layer.weight @ values + layer.bias)
+        return last.weight @ values + last.bias + network.skip @ y
+
+    first = jax.tree.map(lambda leaf: leaf[0], networks)
+    rows = np.array([[by_hand(0, row) for row in part] for part in np.asarray(y)])
+    np.testing.assert_allclose(jax.jit(jax.vmap(jax.vmap(first)))(y), rows, rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(jax.vmap(jax.vmap(first), in_axes=1, out_axes=1))(y), rows, rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(jax.vmap(first.summed))(y.swapaxes(1, 2)), rows.sum(axis=1), rtol=1e-11)
+    members = np.array([by_hand(member, np.asarray(y)[0, 0]) for member in range(6)])
+    np.testing.assert_allclose(jax.jit(jax.vmap(lambda network: network(y[0, 0])))(networks), members, rtol=1e-12)
+    pairs = np.array([by_hand(member, np.asarray(y)[member, 0]) for member in range(6)])
+    np.testing.assert_allclose(jax.jit(jax.vmap(lambda network, y: network(y)))(networks, y[:, 0]), pairs, rtol=1e-12)
+
+
 def test_weights_start_uniform_on_the_inverse_root_of_the_inputs(key: jax.Array) -> None:
     layer = Mlp(key, (400,), 1, (300,)).layers[0]
     bound = 1 / np.sqrt(400)

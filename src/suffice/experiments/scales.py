@@ -24,7 +24,8 @@ class Scale:
         embedded: fresh pairs that embeddings are held against the exact ones on.
         observations: of models with a known likelihood.
         ratio_observations: of those, how many ratio estimation gets, whose cost is out of proportion.
-        exchange_observations: of series, how many exchange chains get, whose networks take a pass over all windows.
+        exchange_observations: of series, how many Exc-SM and other exchange chains get, whose networks take a pass over
+            all windows.
         block: observations that are sampled together, and cached together.
         transport_draws: of either posterior that W₂ is taken of.
         exchange: warm-up and draws of the paper's exchange chains.
@@ -56,7 +57,7 @@ class Scale:
     embedded: int
     observations: int
     ratio_observations: int
-    exchange_observations: int
+    exchange_observations: tuple[int, int]
     block: int
     transport_draws: int
     exchange: tuple[int, int]
@@ -102,7 +103,7 @@ class Scale:
         if method == "PMC-RE":
             return min(self.observations, self.ratio_observations)
         if method.startswith("Exc") and model in SERIES:
-            return min(self.observations, self.exchange_observations)
+            return min(self.observations, self.exchange_observations[0 if method == "Exc-SM" else 1])
         return self.observations
 
     def other_inner(self, model: str, steps: int) -> int | None:
@@ -123,7 +124,7 @@ SMOKE = Scale(
     embedded=60,
     observations=2,
     ratio_observations=2,
-    exchange_observations=2,
+    exchange_observations=(2, 2),
     block=2,
     transport_draws=30,
     exchange=(20, 40),
@@ -156,7 +157,7 @@ QUICK = Scale(
     embedded=1000,
     observations=20,
     ratio_observations=4,
-    exchange_observations=20,
+    exchange_observations=(20, 20),
     block=20,
     transport_draws=1000,
     exchange=(2000, 2000),
@@ -193,7 +194,7 @@ PAPER = Scale(
     embedded=1000,
     observations=100,
     ratio_observations=3,
-    exchange_observations=40,
+    exchange_observations=(100, 20),
     block=20,
     transport_draws=1000,
     exchange=(10_000, 10_000),

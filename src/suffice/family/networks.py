@@ -4,11 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Activation = Callable[[Float[Array, "..."]], Float[Array, "..."]]
@@ -146,14 +148,59 @@ class Mlp(eqx.Module):
     def __call__(self, y: Float[Array, "..."]) -> Float[Array, " m"]:
         """f(y)."""
         require_shape(y, self.data_shape)
-        inputs = values = y.reshape(-1)
+        return self.summed(y.reshape(-1)[:, None])
+
+    def summed(self, inputs: Float[Array, "inputs columns"]) -> Float[Array, " m"]:
+        """Σ f over the columns of `inputs`; the last layer, being linear, is taken of the sum."""
         *hidden, last = self.layers
-        for layer in hidden:
-            values = self.activation(layer(values))
-        outputs = last(values)
+        values = hidden_layers(self.activation)(tuple(hidden), inputs) @ jnp.ones(inputs.shape[1], inputs.dtype)
+        outputs = last.weight @ values + inputs.shape[1] * last.bias
         if self.skip is not None:
-            outputs = outputs + self.skip @ inputs
-        return outputs if self.quadratic is None else outputs + (self.quadratic @ inputs) @ inputs
+            outputs = outputs + self.skip @ jnp.sum(inputs, axis=1)
+        if self.quadratic is not None:
+            outputs = outputs + jnp.tensordot(self.quadratic, inputs @ inputs.T, 2)
+        return outputs
+
+
+@lru_cache(maxsize=64)
+def hidden_layers(activation: Activation) -> Callable[[tuple[Affine, ...], Array], Array]:
+    """The map (layers, inputs) ↦ σ(A_L … σ(A₁ inputs)) of every column of `inputs`.
+
+    Values of many inputs, vectorised in whatever way, are taken of one wide matrix with inputs as its columns, where
+    products and activations run up to twice as fast on a CPU as with inputs as rows. Derivatives are taken by rows.
+    """
+
+    def by_rows(layers: tuple[Affine, ...], inputs: Array) -> Array:
+        values = inputs.T
+        for layer in layers:
+            values = activation(layer(values))
+        return values.T
+
+    @custom_vmap
+    def by_columns(layers: tuple[Affine, ...], inputs: Array) -> Array:
+        values = inputs
+        for layer in layers:
+            values = activation(layer.weight @ values + layer.bias[:, None])
+        return values
+
+    @by_columns.def_vmap
+    def _(size: int, batched: Any, layers: tuple[Affine, ...], inputs: Array) -> tuple[Array, bool]:
+        if any(jax.tree.leaves(batched[0])) or not batched[1]:
+            axes = jax.tree.map(lambda has: 0 if has else None, tuple(batched))
+            return jax.vmap(by_rows, axes)(layers, inputs), True
+        wide = jnp.moveaxis(inputs, 0, 1).reshape(inputs.shape[1], -1)
+        values = by_columns(layers, wide)
+        return jnp.moveaxis(values.reshape(len(values), size, -1), 1, 0), True
+
+    @jax.custom_jvp
+    def hidden(layers: tuple[Affine, ...], inputs: Array) -> Array:
+        return by_columns(layers, inputs)
+
+    @hidden.defjvp
+    def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
+        return jax.jvp(by_rows, primals, tangents)
+
+    return hidden
 
 
 def require_shape(y: Float[Array, "..."], data_shape: tuple[int, ...]) -> None:

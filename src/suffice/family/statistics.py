@@ -65,7 +65,7 @@ class PartiallyExchangeable(eqx.Module):
     def __call__(self, y: Float[Array, "..."]) -> Float[Array, " m"]:
         """f(y)."""
         require_shape(y, self.data_shape)
-        summed = jnp.sum(jax.vmap(self.window)(windows(y, self.order)), axis=0)
+        summed = self.window.summed(windows(y, self.order).T)
         return self.outer(jnp.concatenate([y[: self.order].reshape(-1), summed]))
 
 
@@ -120,7 +120,7 @@ class AdditiveMarkov(eqx.Module):
     def __call__(self, y: Float[Array, "..."]) -> Float[Array, " m"]:
         """f(y)."""
         require_shape(y, self.data_shape)
-        outputs = jnp.sum(jax.vmap(self.window)(windows(y, self.order)), axis=0)
+        outputs = self.window.summed(windows(y, self.order).T)
         if self.first is not None:
             outputs = outputs + self.first(y[: self.order].reshape(-1))
         if self.lagged is not None:
@@ -176,7 +176,7 @@ class DeepSet(eqx.Module):
     def __call__(self, y: Float[Array, " d"]) -> Float[Array, " m"]:
         """f(y)."""
         require_shape(y, self.data_shape)
-        summed = jnp.sum(jax.vmap(self.each)(y[:, None]), axis=0)
+        summed = self.each.summed(y[None, :])
         return summed if self.outer is None else self.outer(summed)
 
 
