@@ -1,5 +1,6 @@
 """`Direct` on a regression: against posteriors in closed form."""
 
+import warnings
 from pathlib import Path
 
 import jax
@@ -88,3 +89,24 @@ def test_counts() -> None:
         grid = sf.Direct(fit).grid(np.full(10, total / 10))
         assert abs(grid.mean[0] - exact.mean()) < 0.2 * exact.std()
         assert abs(grid.sd[0] / exact.std() - 1.0) < 0.12
+
+
+def test_too_few_pairs_for_a_density_leave_statistics_for_abc() -> None:
+    model = sf.zoo.gamma()
+    sims = sf.simulate(jax.random.key(0), model, 20)
+    training = sf.Training(epochs=2, batch_size=5, validation_fraction=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sf.TrainingWarning)
+        fit = sf.fit(jax.random.key(1), model, sims, sf.PosteriorMean(), training=training, progress=False)
+    assert fit.statistics(sims.x).shape == (20, 2)
+    assert fit.statistics(sims.x[:0]).shape == (0, 2)
+    with pytest.raises(ValueError, match="hundreds of pairs are held out"):
+        sf.Direct(fit)
+
+
+def test_innovations_are_no_statistics_of_a_family() -> None:
+    model = sf.zoo.ar2()
+    network = sf.statistics.Innovations(jax.random.key(0), model.data_shape, 3, order=2)
+    family = sf.ExponentialFamily.assemble(model, network, sf.statistics.Mlp(jax.random.key(1), (2,), 2))
+    with pytest.raises(ValueError, match=r"Regression\.assemble"):
+        sf.fit(jax.random.key(1), model, sf.simulate(jax.random.key(0), model, 100), family=family)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from suffice.charts import bounds
+from suffice.experiments.cache import Record
 from suffice.experiments.drawing import boxes, densities
 from suffice.experiments.item import Result
 from suffice.experiments.lab import Lab
@@ -85,7 +86,7 @@ class Boxplots:
                     "median sd ratio": np.median(found.arrays["sd ratio"]),
                 }
                 rounded = {key: round(float(value), 4) for key, value in cells.items()}
-                counts = {"observations": len(distances), "doubtful": found.values["doubtful"]}
+                counts = {"observations": len(distances), "doubtful": _doubtful(method, found)}
                 rows.append(
                     {"model": LABELS[name], "method": method}
                     | rounded
@@ -100,6 +101,11 @@ class Boxplots:
         )
         released = (RELEASED_SAID,) if self.group == "iid" else ()
         return Result({"": pd.DataFrame(rows)}, {"": boxes(columns)}, (note, OURS_SAID, *released))
+
+
+def _doubtful(method: str, found: Record) -> int | str:
+    """How many posteriors come with doubts; empty with D2, where data are held against the family without it."""
+    return "" if method == "Exc-SM-D2" else int(found.values["doubtful"])
 
 
 def _floor(lab: Lab, name: str) -> float:

@@ -114,7 +114,7 @@ class Lab:
         return settings | {"epochs": self.scale.epochs_of(name)}
 
     def training(self, name: str, kind: str) -> Training:
-        """The settings of that fit's training, cut to the scale's number of epochs."""
+        """The settings of that fit's training, cut to the scale's number of epochs where an epoch takes long."""
         objective: Any = kind
         paper = kind in PAPER_KINDS
         training = (

@@ -20,7 +20,7 @@ class Scale:
         lorenz: configurations of Lorenz96.
         seeds: fits of each MCC table, each with simulations of its own.
         simulations: training pairs and held-out pairs together, half each for the paper's settings.
-        epochs: at most, by group of models; None: as the settings say.
+        epochs: at most, by group of models (iid, series, Lorenz96 small, large); None: as the settings say.
         embedded: fresh pairs that embeddings are held against the exact ones on.
         observations: of models with a known likelihood.
         ratio_observations: of those, how many ratio estimation gets, whose cost is out of proportion.
@@ -42,7 +42,7 @@ class Scale:
         lorenz_exchange: observations, inner steps, bridges, warm-up and draws of exchange chains on Lorenz96 small.
         predicted: posterior predictive simulations for each observation.
         bandwidth_simulations: prior simulations that γ is found from.
-        methods: for iid models and for series, at scales that leave methods out; None: all.
+        methods: by group of models, at scales that leave methods out; None: all.
         left_out: further methods that are left out of every item; none but on request.
         derivatives: inputs, batch and numbers of outputs of the study of second derivatives.
     """
@@ -53,7 +53,7 @@ class Scale:
     lorenz: tuple[str, ...]
     seeds: int
     simulations: int
-    epochs: tuple[int | None, int | None, int | None]
+    epochs: tuple[int | None, ...]
     embedded: int
     observations: int
     ratio_observations: int
@@ -75,7 +75,7 @@ class Scale:
     predicted: int
     bandwidth_simulations: int
     derivatives: tuple[int, int, tuple[int, ...]]
-    methods: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    methods: tuple[tuple[str, ...] | None, ...] | None = None
     left_out: tuple[str, ...] = ()
 
     def group(self, name: str) -> tuple[str, ...]:
@@ -86,14 +86,12 @@ class Scale:
     def methods_of(self, model: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the wanted methods that this scale has for the model."""
         wanted = tuple(name for name in wanted if name not in self.left_out and model in DEFECTS.get(name, (model,)))
-        if self.methods is None or model in LORENZ:
-            return wanted
-        kept = self.methods[0 if model in IID else 1]
-        return tuple(name for name in wanted if name in kept)
+        kept = None if self.methods is None else self.methods[_group(model)]
+        return wanted if kept is None else tuple(name for name in wanted if name in kept)
 
     def epochs_of(self, model: str) -> int | None:
         """The most epochs that this model is trained for; None: as its settings say."""
-        return self.epochs[0 if model in IID else 1 if model in SERIES else 2]
+        return self.epochs[_group(model)]
 
     def observations_of(self, model: str, method: str) -> int:
         """How many observations this method gets."""
@@ -111,6 +109,11 @@ class Scale:
         return None if steps == self.chosen_inner[0 if model in IID else 1] else steps
 
 
+def _group(model: str) -> int:
+    """The place of a model's group: iid, series, Lorenz96 small, large."""
+    return 0 if model in IID else 1 if model in SERIES else 2 + LORENZ.index(model)
+
+
 _MODELS: dict[str, Any] = {"iid": IID, "series": SERIES}
 
 SMOKE = Scale(
@@ -120,7 +123,7 @@ SMOKE = Scale(
     lorenz=("lorenz96-small",),
     seeds=1,
     simulations=200,
-    epochs=(2, 2, 2),
+    epochs=(2, 2, 2, 2),
     embedded=60,
     observations=2,
     ratio_observations=2,
@@ -145,15 +148,17 @@ SMOKE = Scale(
     methods=(
         ("Exc-SM", "Exc-SSM", "ABC-SM", "ABC-FP", "PMC-SL", "PMC-RE", "Direct", "ABC-FP-D1", "Exc-SM-D2"),
         ("Exc-SM", "ABC-FP", "PMC-SL", "Direct"),
+        None,
+        None,
     ),
 )
 QUICK = Scale(
     name="quick",
     **_MODELS,
-    lorenz=LORENZ[:1],
+    lorenz=LORENZ,
     seeds=1,
     simulations=20_000,
-    epochs=(None, None, 40),
+    epochs=(None, None, 40, 40),
     embedded=1000,
     observations=20,
     ratio_observations=4,
@@ -182,6 +187,8 @@ QUICK = Scale(
             *DEFECTS,
         ),
         ("Exc-SM", "ABC-SM", "ABC-FP", "PMC-SL", "PMC-RE", "Direct", "Direct-SM", "Exc-ours"),
+        None,
+        ("ABC-FP", "Direct"),
     ),
 )
 PAPER = Scale(
@@ -190,7 +197,7 @@ PAPER = Scale(
     lorenz=LORENZ,
     seeds=3,
     simulations=20_000,
-    epochs=(None, None, None),
+    epochs=(None, None, None, None),
     embedded=1000,
     observations=100,
     ratio_observations=3,

@@ -13,7 +13,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
 from suffice.charts import Chart, Scaling
 from suffice.family.architectures import default_network, default_sizes, paper_architecture
 from suffice.family.natural import Natural, natural_support
-from suffice.family.statistics import Mlp
+from suffice.family.statistics import Innovations, Mlp
 from suffice.model import Model
 
 Network = Callable[[Float[Array, "..."]], Float[Array, " m"]]
@@ -90,6 +90,11 @@ class ExponentialFamily(eqx.Module):
         self, model: Model, theta: Float[ArrayLike, "n p"], x: Float[ArrayLike, "n ..."]
     ) -> "ExponentialFamily":
         """The same networks with the charts standardised on these training pairs."""
+        if isinstance(self.statistics, Innovations):
+            raise ValueError(
+                "Innovations are statistics of a regression, which finds their prediction from training data. Use "
+                "Regression.assemble(model, network) and fit by PosteriorMean()."
+            )
         return eqx.tree_at(
             lambda family: (family.data_chart, family.natural.chart),
             self,

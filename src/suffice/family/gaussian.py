@@ -26,12 +26,12 @@ from threadpoolctl import threadpool_limits
 
 from suffice.charts import Chart, is_product
 from suffice.family.natural import natural_support
-from suffice.family.normaliser import chebyshev_products, monomials
+from suffice.family.normaliser import MOST_COEFFICIENTS, chebyshev_products, monomials
 
 DEGREES = ((1, 0), (1, 1), (2, 1), (3, 1), (2, 2), (3, 2), (4, 2), (4, 3), (5, 3), (6, 4))  # of m and W, that are tried
 ROWS_A_COEFFICIENT = 3  # at the least, each row having as many numbers as there are statistics
 FOLDS = 4
-RIDGE = 1e-4  # times the squares of the coefficients of W, for each of which there would otherwise be no bound
+RIDGE = 1e-4  # times the squares of what is added to the first coefficients of W, which would otherwise have no bound
 SINGULAR = 1e-8  # share of the largest variance below which a direction of s is left out
 STEPS = 500  # of L-BFGS, at most
 
@@ -96,16 +96,20 @@ class ConditionalGaussian(eqx.Module):
 
 def fit_gaussian(
     chart: Chart, theta: Float[ArrayLike, "n p"], statistics: Float[ArrayLike, "n s"]
-) -> ConditionalGaussian:
+) -> ConditionalGaussian | None:
     """The conditional Gaussian of these statistics, from pairs that they were not trained on; nothing is random.
+
+    None where the pairs are too few for a mean that depends on θ, or the statistics constant.
 
     Args:
         chart: of θ, on the prior's support. Its own coordinates are used where the parameters do not vary freely of
-            each other (a simplex); otherwise those of `natural_support`, which are finite at the prior's edge.
+            each other (a simplex); otherwise those of `natural_support`.
         theta: parameters, one row a pair.
         statistics: those of their data.
     """
     rows, values = np.asarray(theta), np.asarray(statistics, np.float64)
+    if not np.any(values.std(0) > 0) or not _affordable(len(rows), rows.shape[1], values.shape[1]):
+        return None
     coordinates = chart
     if is_product(chart.support):
         coordinates = Chart.fit(natural_support(chart.support, rows.shape[1]), rows, what="theta")
@@ -133,28 +137,38 @@ class _Pairs(NamedTuple):
 
 
 def _whitener(values: Float[np.ndarray, "n s"]) -> Float[np.ndarray, "z s"]:
-    """T with T Cov Tᵀ = I, over the directions in which the statistics vary; triangular where they vary in all."""
-    covariance = np.atleast_2d(np.cov(values, rowvar=False))
-    variances, axes = np.linalg.eigh(covariance)
+    """T with T Cov Tᵀ = I, over the directions in which the statistics vary; triangular where they vary in all.
+
+    Statistics are held against each other in units of their own spread, since they have the units of θ.
+    """
+    spread = values.std(0)
+    scale = np.where(spread > 0, spread, 1.0)
+    correlation = np.atleast_2d(np.cov(values / scale, rowvar=False))
+    variances, axes = np.linalg.eigh(correlation)
     kept = variances > SINGULAR * max(variances.max(), 1e-300)
-    if not kept.any():
-        raise ValueError("The statistics are constant over all pairs, so they tell nothing of theta. Fit again.")
     if kept.all():
-        return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance)))
-    return axes[:, kept].T / np.sqrt(variances[kept])[:, None]
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(correlation))) / scale
+    return axes[:, kept].T / np.sqrt(variances[kept])[:, None] / scale
 
 
-def _best_degrees(pairs: _Pairs) -> tuple[int, int]:
-    """The degrees whose likelihood is highest in cross-validation; the lowest if no others can be afforded."""
-    n, (q, size) = len(pairs.v), (pairs.v.shape[1], pairs.z.shape[1])
+def _affordable(n: int, q: int, size: int) -> list[tuple[int, int]]:
+    """The degrees that n pairs of q coordinates and `size` statistics allow; none where not even the lowest."""
 
     def coefficients(degrees: tuple[int, int]) -> int:
         numbers = (size, size * (size + 1) // 2)
         return sum(number * math.comb(q + degree, q) for number, degree in zip(numbers, degrees, strict=True))
 
-    tried = [degrees for degrees in DEGREES if coefficients(degrees) * ROWS_A_COEFFICIENT <= n * size]
+    most = n * size / ROWS_A_COEFFICIENT
+    limits = [most if degrees == DEGREES[0] else min(most, MOST_COEFFICIENTS) for degrees in DEGREES]
+    return [degrees for degrees, limit in zip(DEGREES, limits, strict=True) if coefficients(degrees) <= limit]
+
+
+def _best_degrees(pairs: _Pairs) -> tuple[int, int]:
+    """The degrees whose likelihood is highest in cross-validation."""
+    n = len(pairs.v)
+    tried = _affordable(n, pairs.v.shape[1], pairs.z.shape[1])
     if len(tried) < 2:
-        return tried[0] if tried else (0, 0)
+        return tried[0]
     fold = np.arange(n) % FOLDS
     losses = np.zeros((len(tried), FOLDS))
     for place, degrees in enumerate(tried):

@@ -1,7 +1,7 @@
 """Statistics of a series on a lattice by what each step brings that its neighbourhood did not foretell.
 
 In a finely sampled series most of the next value is foretold by the last ones, and what tells of θ is in the small
-rest. A network on raw windows must learn to take that difference before it sees anything; here least squares over all
+rest. A network on raw windows must learn to take that difference before it sees anything; here least squares over
 training data does it, in closed form, before any training.
 """
 
@@ -17,7 +17,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from suffice.family.networks import Activation, Mlp, require_shape, softplus
 
 PATCHES = 400_000  # that the least squares are taken over, at most
-SUMMARISED = 1000  # training data over which the moments are standardised, at most
 PIECE = 20  # data that are summarised at a time
 RIDGE = 1e-9  # added to the Gram matrix of features scaled to 1
 
@@ -27,7 +26,7 @@ class Innovations(eqx.Module):
 
     Around each site k and time t lies a patch of y: steps t − order, …, t of the sites k − before, …, k + after, where
     `neighbours` is (before, after). The innovation r_{t,k} is the newest value of the site less the polynomial of
-    degree 2 of the rest of its patch that foretells it best over all training data, for all θ, t and k alike. With
+    degree 2 of the rest of its patch that foretells it best over training data, for all θ, t and k alike. With
     h_{t,k} the innovation and the site's values at the `order` steps before, the moments are the means over all t and k
     of h and of h_t h_{t+l}ᵀ, l = 0, …, lags. ρ, `outer`, is an `Mlp` of `widths` on them, standardised, with a linear
     map beside it.
@@ -114,7 +113,7 @@ class Innovations(eqx.Module):
         dtype = self.patch_mean.dtype
         parts = (jnp.asarray(part, dtype) for part in (*whitened, solution))
         network = eqx.tree_at(lambda part: (part.patch_mean, part.patch_whitener, part.prediction), self, tuple(parts))
-        moments = np.asarray(_rows(network._moments, jnp.asarray(y[:SUMMARISED])), np.float64)
+        moments = np.asarray(_rows(network._moments, jnp.asarray(y)), np.float64)
         spread = np.maximum(moments.std(0), 1e-6 * np.abs(moments.mean(0)) + 1e-30)
         standard = (jnp.asarray(moments.mean(0), dtype), jnp.asarray(spread, dtype))
         return eqx.tree_at(lambda part: (part.moments_mean, part.moments_scale), network, standard)

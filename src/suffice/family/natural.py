@@ -47,7 +47,7 @@ def moments(values: Float[Array, "n s"]) -> tuple[Float[Array, " s"], Float[Arra
 
 
 def natural_support(support: constraints.Constraint, p: int) -> constraints.Constraint:
-    """Of coordinates of θ, finite at the prior's edge: θ itself, its logarithm where it is bounded on one side."""
+    """Of coordinates of θ: θ itself, finite at the prior's edges; its logarithm where it is bounded on one side."""
     lower, upper = bounds(support, (p,))
     one_sided = np.isfinite(lower) != np.isfinite(upper)
     if not one_sided.any():

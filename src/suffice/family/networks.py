@@ -188,9 +188,9 @@ def hidden_layers(activation: Activation) -> Callable[[tuple[Affine, ...], Array
         if any(jax.tree.leaves(batched[0])) or not batched[1]:
             axes = jax.tree.map(lambda has: 0 if has else None, tuple(batched))
             return jax.vmap(by_rows, axes)(layers, inputs), True
-        wide = jnp.moveaxis(inputs, 0, 1).reshape(inputs.shape[1], -1)
-        values = by_columns(layers, wide)
-        return jnp.moveaxis(values.reshape(len(values), size, -1), 1, 0), True
+        _, rows, columns = inputs.shape
+        values = by_columns(layers, jnp.moveaxis(inputs, 0, 1).reshape(rows, size * columns))
+        return jnp.moveaxis(values.reshape(len(values), size, columns), 1, 0), True
 
     @jax.custom_jvp
     def hidden(layers: tuple[Affine, ...], inputs: Array) -> Array:

@@ -25,6 +25,8 @@ from suffice.family.regression import Regression
 from suffice.family.residual import Residual, residual
 from suffice.fitting.history import History
 
+PIECE = 1000  # data whose statistics are found at a time
+
 
 @storage.artefact
 @dataclass(frozen=True, eq=False)
@@ -203,7 +205,10 @@ class Fit:
 
 @eqx.filter_jit
 def _statistics(module: ExponentialFamily | Regression, x: Array) -> Array:
-    return jax.vmap(lambda x: module.statistics_of(module.data_chart.forward(x)))(x)
+    def one(x: Array) -> Array:
+        return module.statistics_of(module.data_chart.forward(x))
+
+    return jax.lax.map(one, x, batch_size=PIECE) if len(x) > PIECE else jax.vmap(one)(x)
 
 
 @eqx.filter_jit

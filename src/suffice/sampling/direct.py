@@ -67,8 +67,9 @@ class Direct:
         require_sound(self.fit, self.prior)
         if self.fit.normaliser is None:
             raise ValueError(
-                "The fit has no normaliser. Fit again (a regression without linear=True), or use Exchange(fit) on a "
-                "family, which needs none."
+                "The fit has no normaliser. A regression gets one where it is by a network (not linear=True), its "
+                "statistics vary and hundreds of pairs are held out: simulate more, or raise validation_fraction. A "
+                "family needs none for Exchange(fit)."
             )
         if self.sampler == "grid" and len(self.fit.names) > 2:
             raise ValueError(f"A grid holds at most 2 parameters, not {len(self.fit.names)}. Use 'nuts' or 'smc'.")

@@ -37,16 +37,18 @@ class NutsChain(eqx.Module):
 
     def init(self, key: PRNGKeyArray, observation: Float[Array, " m"]) -> NutsState:
         """A draw of the prior, to begin with; of several `starts`, one as likely as its posterior density."""
-        start = self.target.chart.finite(self.target.prior.sample(key))
-        if self.starts > 1:
-            draws = self.target.prior.sample(key, (self.starts,))
-            likelihoods = jax.vmap(lambda theta: self.target.log_likelihood(theta, observation))(draws)
-            chosen = jax.random.categorical(jax.random.fold_in(key, 1), jnp.nan_to_num(likelihoods, nan=-jnp.inf))
-            start = self.target.chart.finite(draws[chosen])
+        start = self.target.chart.finite(self._start(key, observation))
         state = hmc.init(start, lambda position: self.target.log_posterior(position, observation))
         sizes, _, _ = dual_averaging_adaptation(ACCEPTANCE)
         masses, _, _ = mass_matrix_adaptation(is_diagonal_matrix=False)
         return NutsState(state, sizes(FIRST_SIZE), masses(start.size))
+
+    def _start(self, key: PRNGKeyArray, observation: Float[Array, " m"]) -> Float[Array, " p"]:
+        if self.starts == 1:
+            return self.target.prior.sample(key)
+        draws = self.target.prior.sample(key, (self.starts,))
+        likelihoods = jax.vmap(lambda theta: self.target.log_likelihood(theta, observation))(draws)
+        return draws[jax.random.categorical(jax.random.fold_in(key, 1), jnp.nan_to_num(likelihoods, nan=-jnp.inf))]
 
     def step(
         self, key: PRNGKeyArray, observation: Float[Array, " m"], state: NutsState, index: Array
