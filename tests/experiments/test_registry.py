@@ -80,7 +80,7 @@ def test_the_list_names_every_item() -> None:
 def test_the_paper_scale_is_the_papers() -> None:
     paper = SCALES["paper"]
     assert (paper.iid, paper.series, paper.lorenz) == (IID, SERIES, LORENZ)
-    assert (paper.observations, paper.simulations, paper.epochs) == (100, 20_000, (None, None, None))
+    assert (paper.observations, paper.simulations, paper.epochs) == (100, 20_000, (None, None, None, None))
     assert (paper.exchange, paper.inner_steps, paper.chosen_inner) == ((10_000, 10_000), (10, 30, 100, 200), (30, 100))
     assert (paper.particles, paper.iterations, paper.surrogate) == (1000, 100, (1000, 10))
     assert (paper.synthetic, paper.ratio, paper.predicted) == (100, 1000, 1000)
