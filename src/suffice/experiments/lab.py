@@ -248,8 +248,8 @@ def objective_of(name: str, kind: str) -> Objective:
 
 
 def by_innovations(name: str, kind: str) -> bool:
-    """Whether this fit is a regression on innovations: ours of Lorenz96 large, which score matching does not learn."""
-    return kind == "ours" and name == "lorenz96-large"
+    """Whether this fit is a regression on innovations; ours of Lorenz96 large is: score matching does not learn it."""
+    return kind == "innovations" or (kind == "ours" and name == "lorenz96-large")
 
 
 def _family(key: PRNGKeyArray, name: str, kind: str) -> ExponentialFamily | Regression | None:

@@ -35,6 +35,7 @@ FIT_OF = {  # which fit a method needs
     "Direct": "ours",
     "Direct-SM": "SM",
     "Direct-SSM": "SSM",
+    "Direct-innovations": "innovations",
     "Exc-ours": "ours",
     "ABC-FP-D1": "FP",
     "Exc-SM-D2": "SM",
