@@ -81,15 +81,8 @@ class RatioEstimator(eqx.Module):
         both = jnp.concatenate([rows, self.reference])
         labels = jnp.concatenate([jnp.ones(len(rows)), jnp.zeros(len(self.reference))]).astype(rows.dtype)
         counted = jnp.concatenate([good, self.good])
-        folds = jnp.concatenate([jnp.arange(len(rows)), jnp.arange(len(self.reference))]) % self.folds
         lasso, _ = cross_validated_lasso(
-            self.features(both),
-            labels,
-            counted,
-            folds,
-            num_folds=self.folds,
-            num_penalties=self.penalties,
-            rule=self.rule,
+            self.features(both), labels, counted, num_folds=self.folds, num_penalties=self.penalties, rule=self.rule
         )
         predictor = lasso.intercept + self.features(evidence) @ lasso.coefficients
         number, others = jnp.sum(good), jnp.sum(self.good)
