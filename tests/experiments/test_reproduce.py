@@ -236,6 +236,10 @@ def test_iterations_to_match() -> None:
     assert _reached(record, 2.4, "ABC-SM", 100)["total 3 obs"] == 250
     assert _reached(record, 1.6, "PMC-SL", 100)["total 100 obs"] == 5000
     assert _reached(record, 1.4, "PMC-SL", 100)["iterations"] == "–"
+    more = Record({"curve": np.array([[1.0], [2.0], [3.0], [8.0], [0.0]])})  # the first iteration, five observations
+    assert _reached(record, 2.4, "PMC-RE", 100, more) == _reached(record, 9.0, "PMC-RE", 100) | {"observations": 5}
+    assert _reached(record, 1.9, "PMC-RE", 100, more)["iterations"] == 5
+    assert _reached(record, 1.9, "PMC-RE", 100, more)["observations"] == 3
 
 
 def test_both_ways_to_second_derivatives_agree(float64: None) -> None:

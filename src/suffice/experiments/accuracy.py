@@ -12,7 +12,7 @@ from suffice.experiments.cache import Record
 from suffice.experiments.drawing import boxes, densities
 from suffice.experiments.item import Result
 from suffice.experiments.lab import Lab
-from suffice.experiments.methods import LABELS, OUR_METHODS, OURS_SAID, PAPER_METHODS, model_of
+from suffice.experiments.methods import FIRST, FIRST_SAID, LABELS, OUR_METHODS, OURS_SAID, PAPER_METHODS, model_of
 from suffice.experiments.released import RELEASED_SAID
 from suffice.experiments.scales import DEFECTS
 from suffice.posterior import Posterior
@@ -67,7 +67,7 @@ class Boxplots:
     """
 
     group: Group
-    methods: tuple[str, ...] = (*PAPER_METHODS, *OUR_METHODS, *DEFECTS)
+    methods: tuple[str, ...] = (*PAPER_METHODS, FIRST, *OUR_METHODS, *DEFECTS)
 
     def __call__(self, lab: Lab) -> Result:
         """Boxes for each model; the table has medians, quartiles, and what it took."""
@@ -100,7 +100,7 @@ class Boxplots:
             "others). Whiskers: the middle 95%."
         )
         released = (RELEASED_SAID,) if self.group == "iid" else ()
-        return Result({"": pd.DataFrame(rows)}, {"": boxes(columns)}, (note, OURS_SAID, *released))
+        return Result({"": pd.DataFrame(rows)}, {"": boxes(columns)}, (note, FIRST_SAID, OURS_SAID, *released))
 
 
 def _doubtful(method: str, found: Record) -> int | str:

@@ -10,7 +10,7 @@ from suffice.experiments.cache import Record
 from suffice.experiments.drawing import curves
 from suffice.experiments.item import Result
 from suffice.experiments.lab import Lab
-from suffice.experiments.methods import LABELS, SEQUENTIAL
+from suffice.experiments.methods import FIRST, FIRST_SAID, LABELS, SEQUENTIAL
 from suffice.experiments.published import ITERATIONS_TO_MATCH, SIMULATIONS_PER_ITERATION
 
 
@@ -78,7 +78,8 @@ class SimulationsNeeded:
             for target in (self.target, *self.others):
                 goal = float(np.median(lab.measured(name, target).arrays["W2"]))
                 for method in lab.scale.methods_of(name, SEQUENTIAL):
-                    cells = _reached(lab.measured(name, method), goal, method, lab.scale.simulations)
+                    first = lab.measured(name, FIRST) if method == "PMC-RE" and _has_first(lab, name) else None
+                    cells = _reached(lab.measured(name, method), goal, method, lab.scale.simulations, first)
                     if target == self.target:
                         printed = ITERATIONS_TO_MATCH[name][method]
                         words = "–" if printed is None else printed
@@ -92,17 +93,26 @@ class SimulationsNeeded:
             "number of observations. Medians over all observations that the method got. Simulations of ABC include the "
             "1,000 that scale its distance, which published ones do not."
         )
-        return Result({"": pd.DataFrame(rows)}, notes=(note,))
+        return Result({"": pd.DataFrame(rows)}, notes=(note, FIRST_SAID))
 
 
-def _reached(found: Record, goal: float, method: str, training: int) -> dict[str, object]:
+def _has_first(lab: Lab, name: str) -> bool:
+    return bool(lab.scale.methods_of(name, (FIRST,)))
+
+
+def _reached(found: Record, goal: float, method: str, training: int, first: Record | None = None) -> dict[str, object]:
+    """When the median W₂ reaches the goal, and what it takes; `first`: the first iteration for more observations."""
     medians = np.median(found.arrays["curve"], axis=0)
+    number = np.full(len(medians), len(found.arrays["curve"]))
+    if first is not None:
+        medians[0], number[0] = np.median(first.arrays["curve"]), len(first.arrays["curve"])
     reached = np.flatnonzero(medians <= goal)
     trained = training if method.startswith("ABC") else 0
     if not len(reached):
-        cells: dict[str, object] = {"iterations": "–", "simulations": "–", "training": trained}
-        return cells | {f"total {number} obs": "–" for number in (1, 3, 100)}
-    first = int(reached[0])
-    each = int(found.arrays["simulations"][first])
-    cells = {"iterations": int(found.arrays["iterations"][first]), "simulations": each, "training": trained}
-    return cells | {f"total {number} obs": trained + number * each for number in (1, 3, 100)}
+        cells: dict[str, object] = {"observations": int(number[-1]), "iterations": "–", "simulations": "–"}
+        return cells | {"training": trained} | {f"total {count} obs": "–" for count in (1, 3, 100)}
+    step = int(reached[0])
+    each = int(found.arrays["simulations"][step])
+    cells = {"observations": int(number[step]), "iterations": int(found.arrays["iterations"][step])}
+    cells |= {"simulations": each, "training": trained}
+    return cells | {f"total {count} obs": trained + count * each for count in (1, 3, 100)}

@@ -16,7 +16,7 @@ from suffice import zoo
 from suffice.diagnostics import wasserstein
 from suffice.errors import SamplingWarning, SimulationWarning, TrainingWarning
 from suffice.experiments.cache import Cache, Record, Settings
-from suffice.experiments.methods import FIT_OF, ONE_CHAIN, SEQUENTIAL, method_of, model_of
+from suffice.experiments.methods import FIRST, FIT_OF, ONE_CHAIN, SEQUENTIAL, method_of, model_of
 from suffice.experiments.scales import LORENZ, SERIES, Scale
 from suffice.family import ExponentialFamily
 from suffice.family.regression import Regression
@@ -193,7 +193,7 @@ class Lab:
         elif label.startswith("ABC"):
             sizes |= {"particles": scale.particles, "measured": scale.measured}
         else:
-            sizes |= {"surrogate": scale.surrogate, "each": scale.ratio if label == "PMC-RE" else scale.synthetic}
+            sizes |= {"surrogate": scale.surrogate, "each": scale.synthetic if label == "PMC-SL" else scale.ratio}
         fitted = self.fit_settings(name, FIT_OF[label]) if label in FIT_OF else None
         return words | sizes | {"fit": fitted}
 
@@ -223,7 +223,7 @@ class Lab:
                     distances.append(wasserstein(post.thinned(draws), reference))
                     errors.append(float(np.linalg.norm(post.mean - exact["mean"][first + i])))
                     ratios.append(post.sd / exact["sd"][first + i])
-                    if label in SEQUENTIAL:
+                    if label in (*SEQUENTIAL, FIRST):
                         curves.append([wasserstein(step.thinned(draws), reference) for step in sampled.histories[i]])
                     advance(1)
             arrays = {"W2": np.array(distances), "mean error": np.array(errors), "sd ratio": np.stack(ratios)}

@@ -26,6 +26,11 @@ OURS_SAID = (
 )
 ONE_CHAIN = ("Exc-SM", "Exc-SSM", "Exc-SM-D2")
 SEQUENTIAL = ("ABC-SM", "ABC-SSM", "ABC-FP", "PMC-SL", "PMC-RE")
+FIRST = "PMC-RE-first"  # the first iteration of PMC-RE alone, for all observations
+FIRST_SAID = (
+    f"{FIRST} is the first iteration of PMC-RE, for all observations; all iterations, a million simulations each, were "
+    "run for fewer."
+)
 FIT_OF = {  # which fit a method needs
     "Exc-SM": "SM",
     "Exc-SSM": "SSM",
@@ -75,7 +80,10 @@ def method_of(scale: Scale, name: str, label: str, fit: Fit | None, inner_steps:
     """The settings object, and the numbers of draws and chains that `sample_each` is told."""
     model, one_chain = model_of(name), {"num_draws": scale.exchange[1], "num_chains": 1}
     chains = {"num_draws": scale.chains[1], "num_chains": scale.chains[2]}
-    surrogate: dict[str, Any] = {"particles": scale.surrogate[0], "iterations": scale.surrogate[1]}
+    surrogate: dict[str, Any] = {
+        "particles": scale.surrogate[0],
+        "iterations": 1 if label == FIRST else scale.surrogate[1],
+    }
     fit = None if fit is None else with_defect(label, fit)
     if label in ONE_CHAIN:
         assert fit is not None
@@ -101,6 +109,6 @@ def method_of(scale: Scale, name: str, label: str, fit: Fit | None, inner_steps:
         ), {}
     if label == "PMC-SL":
         return SyntheticLikelihood(model, statistics_of(name), scale.synthetic, standardise=False, **surrogate), {}
-    if label == "PMC-RE":
+    if label in ("PMC-RE", FIRST):
         return RatioEstimation(model, statistics_of(name), scale.ratio, rule="one-standard-error", **surrogate), {}
     raise ValueError(f"There is no method {label!r}: there are {', '.join((*PAPER_METHODS, *OUR_METHODS, *DEFECTS))}.")

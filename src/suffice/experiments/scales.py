@@ -146,7 +146,7 @@ SMOKE = Scale(
     bandwidth_simulations=30,
     derivatives=(10, 20, (3,)),
     methods=(
-        ("Exc-SM", "Exc-SSM", "ABC-SM", "ABC-FP", "PMC-SL", "PMC-RE", "Direct", "ABC-FP-D1", "Exc-SM-D2"),
+        ("Exc-SM", "Exc-SSM", "ABC-SM", "ABC-FP", "PMC-SL", "PMC-RE", "PMC-RE-first", "Direct", *DEFECTS),
         ("Exc-SM", "ABC-FP", "PMC-SL", "Direct"),
         None,
         None,
@@ -182,11 +182,11 @@ QUICK = Scale(
     derivatives=(100, 200, (1, 5, 10, 20)),
     methods=(
         (
-            *("Exc-SM", "Exc-SSM", "ABC-SM", "ABC-SSM", "ABC-FP", "PMC-SL", "PMC-RE"),
+            *("Exc-SM", "Exc-SSM", "ABC-SM", "ABC-SSM", "ABC-FP", "PMC-SL", "PMC-RE", "PMC-RE-first"),
             *("Direct", "Direct-SM", "Exc-ours"),
             *DEFECTS,
         ),
-        ("Exc-SM", "ABC-SM", "ABC-FP", "PMC-SL", "PMC-RE", "Direct", "Direct-SM", "Exc-ours"),
+        ("Exc-SM", "ABC-SM", "ABC-FP", "PMC-SL", "PMC-RE", "PMC-RE-first", "Direct", "Direct-SM", "Exc-ours"),
         None,
         ("ABC-FP", "Direct"),
     ),
@@ -201,7 +201,7 @@ PAPER = Scale(
     embedded=1000,
     observations=100,
     ratio_observations=3,
-    exchange_observations=(80, 4),
+    exchange_observations=(100, 4),
     block=20,
     transport_draws=1000,
     exchange=(10_000, 10_000),

@@ -176,8 +176,8 @@ def _problem(features: Array, labels: Array, good: Array, num_folds: int) -> _Pr
         filled = jnp.pad(rows, ((0, -len(rows) % num_folds), *((0, 0),) * (rows.ndim - 1)))
         return jnp.moveaxis(filled.reshape(-1, num_folds, *rows.shape[1:]), 0, -1)
 
-    products = columns[:, first] * columns[:, second]
-    return _Problem(*(by_fold(rows) for rows in (columns, products, labels, shares)), mean, scale)
+    products = by_fold(columns[:, first] * columns[:, second])
+    return _Problem(by_fold(columns), products, by_fold(labels), by_fold(shares), mean, scale)
 
 
 def _places(size: int) -> Int[np.ndarray, " gg"]:
