@@ -238,6 +238,23 @@ def test_a_good_result_warns_of_nothing() -> None:
     assert list(posterior.summary().index) == ["k", "theta"]
 
 
+def test_kernel_and_steps_follow_the_size_of_the_data() -> None:
+    small, model = exact_fit("gamma"), sf.zoo.ar2()
+    sims = sf.simulate(jax.random.key(0), model, 50)
+    family = sf.ExponentialFamily.default(jax.random.key(1), model).with_charts(model, sims.theta, sims.x)
+    series = replace(small, module=family)
+    for fit, settings, kernel, steps in (
+        (small, {}, "random-walk", 100),
+        (series, {}, "hmc", 10),
+        (series, {"inner_steps": 30}, "random-walk", 30),
+        (series, {"kernel": "random-walk"}, "random-walk", 100),
+        (small, {"kernel": "hmc"}, "hmc", 10),
+    ):
+        method = sf.Exchange(fit, **settings)
+        assert (method.kernel, method.inner_steps) == (kernel, steps)
+    assert sf.Exchange.paper("ar2", series).kernel == "random-walk"
+
+
 @pytest.mark.usefixtures("unchecked_types")
 def test_bad_input_is_refused_before_any_work() -> None:
     fit, data = exact_fit("gamma"), observations("gamma")[0]

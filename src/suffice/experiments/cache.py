@@ -105,6 +105,10 @@ class Cache:
             self._kept[stem] = piece
         return piece
 
+    def cost(self, name: str, settings: Settings) -> Used:
+        """What a piece that was asked for, directly or by another, cost when it was made."""
+        return self.account[f"{name}-{fingerprint(settings)}"]
+
     def _path(self, stem: str) -> Path | None:
         """Where the piece is, if it was finished."""
         found = [folder / f"{stem}.npz" for folder in self._folders if (folder / f"{stem}.json").exists()]

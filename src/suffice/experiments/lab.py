@@ -42,7 +42,6 @@ class Sampled:
         histories: draws, weights (or None) by iteration, one for each observation, where the method has them.
         iterations: which iterations those are, counted from 1.
         simulations: spent up to each of them.
-        seconds: for all observations, compilation included.
         doubtful: how many come with a warning.
     """
 
@@ -50,7 +49,6 @@ class Sampled:
     histories: list[list[Posterior]]
     iterations: Int[np.ndarray, " t"]
     simulations: Int[np.ndarray, " t"]
-    seconds: float
     doubtful: int
 
 
@@ -165,8 +163,13 @@ class Lab:
         number, block = self.scale.observations_of(name, label), self.scale.block
         return [(first, min(block, number - first)) for first in range(0, number, block)]
 
-    def _block(self, name: str, label: str, inner_steps: int | None, first: int, number: int) -> Record:
+    def _piece(self, name: str, label: str, inner_steps: int | None, first: int, number: int) -> tuple[str, Settings]:
+        """The name of a block of posteriors in the cache, and its settings."""
+        steps = "" if inner_steps is None else f"-{inner_steps}"
         settings = self.method_settings(name, label, inner_steps) | {"first": first, "number": number}
+        return f"posteriors-{name}-{label}{steps}-{first}", settings
+
+    def _block(self, name: str, label: str, inner_steps: int | None, first: int, number: int) -> Record:
 
         def make(_: Path) -> tuple[Record, int]:
             fitted = self.fit(name, FIT_OF[label]) if label in FIT_OF else None
@@ -178,8 +181,7 @@ class Lab:
             record = _packed(found, self.scale.measured if label.startswith("ABC") else None)
             return record, int(sum(post.info.get("simulations", 0) for post in found))
 
-        steps = "" if inner_steps is None else f"-{inner_steps}"
-        return self.cache.fetch(f"posteriors-{name}-{label}{steps}-{first}", settings, make)
+        return self.cache.fetch(*self._piece(name, label, inner_steps, first, number), make)
 
     def method_settings(self, name: str, label: str, inner_steps: int | None) -> Settings:
         """What tells the posteriors of one method from another's."""
@@ -206,7 +208,8 @@ class Lab:
             measure: first if measure in once else np.concatenate([part.arrays[measure] for part in parts])
             for measure, first in parts[0].arrays.items()
         }
-        return Record(arrays, {total: sum(part.values[total] for part in parts) for total in ("seconds", "doubtful")})
+        seconds = sum(self.cache.cost(*self._piece(name, label, inner_steps, *block)).seconds for block in blocks)
+        return Record(arrays, {"seconds": seconds, "doubtful": sum(part.values["doubtful"] for part in parts)})
 
     def _measured_block(self, name: str, label: str, inner_steps: int | None, first: int, number: int) -> Record:
         draws = self.scale.transport_draws
@@ -232,7 +235,7 @@ class Lab:
             if curves:
                 arrays |= {"curve": np.array(curves), "iterations": sampled.iterations}
                 arrays |= {"simulations": sampled.simulations}
-            return Record(arrays, {"seconds": sampled.seconds, "doubtful": sampled.doubtful}), 0
+            return Record(arrays, {"doubtful": sampled.doubtful}), 0
 
         steps = "" if inner_steps is None else f"-{inner_steps}"
         return self.cache.fetch(f"measured-{name}-{label}{steps}-{first}", settings, make, lasts=True)
@@ -279,9 +282,7 @@ def _packed(found: list[Posterior], kept: tuple[int, ...] | None) -> Record:
         if info.get("history_weights") is not None:
             arrays["history_weights"] = np.stack([post.info["history_weights"][rows] for post in found])
     doubtful = sum(bool(post.info.get("doubts")) for post in found)
-    return Record(
-        arrays, {"names": list(found[0].names), "seconds": float(info.get("seconds", 0.0)), "doubtful": doubtful}
-    )
+    return Record(arrays, {"names": list(found[0].names), "doubtful": doubtful})
 
 
 def _unpacked(parts: list[Record]) -> Sampled:
@@ -299,7 +300,6 @@ def _unpacked(parts: list[Record]) -> Sampled:
         histories,
         first.get("iterations", none),
         first.get("history_simulations", none),
-        float(sum(part.values["seconds"] for part in parts)),
         int(sum(part.values["doubtful"] for part in parts)),
     )
 

@@ -10,6 +10,7 @@ all Z cancel. Bridges move y' from θ' to θ in K steps that leave s_k = β_k s(
 charts: the family is a density of y, so no Jacobian belongs to the data; that of θ belongs to its prior.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -32,6 +33,7 @@ from suffice.sampling.chains import Draw, Run, run_chains
 from suffice.sampling.kernels import KERNELS, Kernel, KernelName, LogDensity, run_kernel
 
 Start = Literal["prior", "centre"]
+MOST_WALKED = 20  # numbers in x up to which a random walk is as good as HMC
 
 
 class ExchangeState(NamedTuple):
@@ -152,9 +154,10 @@ class Exchange:
     Args:
         fit: a fitted family.
         inner_steps: steps of the inner chain that makes auxiliary data, from the observation on; too few bias the
-            posterior towards wide ones (`diagnose_inner` measures that).
+            posterior towards wide ones (`diagnose_inner` measures that). If not given, 10 of "hmc", else 100.
         bridges: K, steps between the two θ in which the auxiliary data follow; 0 for none.
-        kernel: how data move: "random-walk", "mala" or "hmc", or a `Kernel`.
+        kernel: how data move: "random-walk", "mala" or "hmc", or a `Kernel`. If neither it nor `inner_steps` is given,
+            a random walk for data of up to 20 numbers and HMC for larger ones, where a walk would take too long.
         outer: the proposal for θ: "adaptive" (the covariance of draws in warm-up) or "random-walk" (a ball).
         warmup: first steps of every chain, in which it is tuned; thrown away.
         thin: steps to one draw that is kept.
@@ -167,9 +170,9 @@ class Exchange:
     """
 
     fit: Fit
-    inner_steps: int = 100
+    inner_steps: int | None = None
     bridges: int = 0
-    kernel: KernelName | Kernel = "random-walk"
+    kernel: KernelName | Kernel | None = None
     outer: Literal["adaptive", "random-walk"] = "adaptive"
     warmup: int = 1000
     thin: int = 5
@@ -181,6 +184,11 @@ class Exchange:
     prior: Distribution | None = None
 
     def __post_init__(self) -> None:
+        if self.kernel is None:
+            following = self.inner_steps is None and math.prod(self.fit.data_shape) > MOST_WALKED
+            object.__setattr__(self, "kernel", "hmc" if following else "random-walk")
+        if self.inner_steps is None:
+            object.__setattr__(self, "inner_steps", 10 if self.kernel == "hmc" else 100)
         for name, least in (("inner_steps", 1), ("bridges", 0), ("warmup", 0), ("thin", 1), ("window", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -211,6 +219,7 @@ class Exchange:
             fit,
             inner_steps=inner_steps,
             bridges=bridges,
+            kernel="random-walk",
             outer="random-walk",
             warmup=10_000,
             thin=1,
@@ -223,6 +232,8 @@ class Exchange:
         """The Markov chain that these settings describe."""
         fit = self.fit
         prior = fit.prior if self.prior is None else self.prior
+        assert self.inner_steps is not None
+        assert self.kernel is not None
         assert prior is not None
         assert fit.parameter_chart is not None
         assert fit.envelope is not None

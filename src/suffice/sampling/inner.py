@@ -58,8 +58,9 @@ def diagnose_inner(
     progress: bool = True,
 ) -> InnerDrift:
     """The drift of the posterior between `method.inner_steps` and twice that; arguments as for `sample`."""
-    keys = jax.random.split(key)
-    methods = (method, replace(method, inner_steps=2 * method.inner_steps))
+    keys, steps = jax.random.split(key), method.inner_steps
+    assert steps is not None
+    methods = (method, replace(method, inner_steps=2 * steps))
     before, after = (
         sample(key, method, observed, num_draws=num_draws, num_chains=num_chains, iid=iid, progress=progress)
         for key, method in zip(keys, methods, strict=True)
@@ -69,4 +70,4 @@ def diagnose_inner(
     ratio = after.sd / before.sd
     sd_error = ratio * np.hypot(errors[0].mcse_sd / before.sd, errors[1].mcse_sd / after.sd)
     shift = (after.mean - before.mean) / before.sd
-    return InnerDrift(method.inner_steps, shift, mean_error, ratio, sd_error, after)
+    return InnerDrift(steps, shift, mean_error, ratio, sd_error, after)
