@@ -29,7 +29,7 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def oracle(features: np.ndarray, labels: np.ndarray, penalty: float) -> LogisticRegression:
     strength = 1 / (penalty * len(labels))
-    model = LogisticRegression(l1_ratio=1.0, solver="saga", C=strength, tol=1e-7, max_iter=5000)
+    model = LogisticRegression(l1_ratio=1.0, solver="saga", C=strength, tol=1e-7, max_iter=50_000)
     return model.fit(features, labels)
 
 
@@ -79,6 +79,33 @@ def test_cross_validation_is_the_one_written_as_a_loop(data: tuple[np.ndarray, .
     careful, _ = cross_validated_lasso(*arrays, **settings, rule="one-standard-error")
     within = path.losses <= path.losses[best] + path.errors[best]
     assert float(careful.penalty) == float(path.penalties[np.argmax(within)]) > float(found.penalty)
+
+
+@pytest.mark.usefixtures("float64")
+def test_the_penalty_is_about_right_with_few_rows_and_features_that_hang_together() -> None:
+    """A statistic and its square, folds of unequal size, rows that do not count: beside exact cross-validation."""
+    settings: dict[str, Any] = {"num_folds": FOLDS, "num_penalties": 10}
+    lost = []
+    for seed in range(2):
+        generator = np.random.default_rng(seed)
+        rows = np.concatenate([generator.gamma(3.0, 0.8, 53), generator.gamma(2.0, 1.5, 54)])
+        features = np.stack([rows, rows**2], axis=1)
+        features = (features - features.mean(axis=0)) / features.std(axis=0)
+        labels, good, folds = np.arange(107) < 53, np.arange(107) % 17 != 5, np.arange(107) % FOLDS
+        _, path = cross_validated_lasso(
+            jnp.asarray(features), jnp.asarray(labels, float), jnp.asarray(good), **settings
+        )
+        standard = (features - features[good].mean(axis=0)) / features[good].std(axis=0)
+        losses = np.zeros((10, FOLDS))
+        for i, penalty in enumerate(np.asarray(path.penalties)):
+            for fold in range(FOLDS):
+                used, held = good & (folds != fold), good & (folds == fold)
+                fitted = oracle(standard[used], labels[used], penalty)
+                losses[i, fold] = log_loss(labels[held], fitted.predict_proba(standard[held])[:, 1])
+        exact = losses.mean(axis=1)
+        lost.append(exact[[np.argmin(path.losses), -1]] - exact.min())
+    chosen, weakest = np.max(lost, axis=0)
+    assert chosen < 0.01 < weakest
 
 
 def test_ratio_of_gaussians() -> None:

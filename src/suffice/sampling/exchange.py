@@ -157,7 +157,8 @@ class Exchange:
             posterior towards wide ones (`diagnose_inner` measures that). If not given, 10 of "hmc", else 100.
         bridges: K, steps between the two θ in which the auxiliary data follow; 0 for none.
         kernel: how data move: "random-walk", "mala" or "hmc", or a `Kernel`. If neither it nor `inner_steps` is given,
-            a random walk for data of up to 20 numbers and HMC for larger ones, where a walk would take too long.
+            a random walk for data of up to 20 numbers and HMC for larger ones, where a walk would take too long (for
+            iid replicates, whose rows all move at once, give "hmc").
         outer: the proposal for θ: "adaptive" (the covariance of draws in warm-up) or "random-walk" (a ball).
         warmup: first steps of every chain, in which it is tuned; thrown away.
         thin: steps to one draw that is kept.
