@@ -210,7 +210,7 @@ def test_doubling_inner_steps_shows_whether_they_are_enough() -> None:
     method = sf.Exchange(exact_fit("gamma"), inner_steps=10)
     drift = sf.diagnose_inner(jax.random.key(0), method, observations("gamma")[0], num_draws=1000, progress=False)
     assert not drift.enough
-    assert "10 inner steps are too few: use 20 or more" in str(drift)
+    assert "10 inner steps are too few: use kernel='random-walk', inner_steps=20 or more" in str(drift)
     steady = replace(drift, mean_shift=np.array([0.05, 0.2]), mean_error=np.array([0.02, 0.1]), sd_ratio=np.ones(2))
     assert steady.enough
 

@@ -63,7 +63,7 @@ class Boxplots:
 
     Args:
         group: of models.
-        methods: the paper's, ours, and those with a defect of the released code.
+        methods: the paper's, the first iteration of PMC-RE, ours, and those with a defect of the released code.
     """
 
     group: Group

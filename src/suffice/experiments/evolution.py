@@ -10,7 +10,7 @@ from suffice.experiments.cache import Record
 from suffice.experiments.drawing import curves
 from suffice.experiments.item import Result
 from suffice.experiments.lab import Lab
-from suffice.experiments.methods import FIRST, FIRST_SAID, LABELS, SEQUENTIAL
+from suffice.experiments.methods import FIRST, LABELS, SEQUENTIAL
 from suffice.experiments.published import ITERATIONS_TO_MATCH, SIMULATIONS_PER_ITERATION
 
 
@@ -90,10 +90,11 @@ class SimulationsNeeded:
                     rows.append({"model": LABELS[name], "to match": target, "method": method} | cells)
         note = (
             "–: never within the iterations made. Exc-SM and Direct need the training simulations only, whatever the "
-            "number of observations. Medians over all observations that the method got. Simulations of ABC include the "
-            "1,000 that scale its distance, which published ones do not."
+            "number of observations. Medians over the observations that a method got; the first iteration of PMC-RE was "
+            "run for all of them, later ones may have fewer. Simulations of ABC include the 1,000 that scale its "
+            "distance, which published ones do not."
         )
-        return Result({"": pd.DataFrame(rows)}, notes=(note, FIRST_SAID))
+        return Result({"": pd.DataFrame(rows)}, notes=(note,))
 
 
 def _has_first(lab: Lab, name: str) -> bool:

@@ -164,10 +164,10 @@ class Lab:
         return [(first, min(block, number - first)) for first in range(0, number, block)]
 
     def _piece(self, name: str, label: str, inner_steps: int | None, first: int, number: int) -> tuple[str, Settings]:
-        """The name of a block of posteriors in the cache, and its settings."""
+        """The name of a block of observations in the cache, and its settings."""
         steps = "" if inner_steps is None else f"-{inner_steps}"
         settings = self.method_settings(name, label, inner_steps) | {"first": first, "number": number}
-        return f"posteriors-{name}-{label}{steps}-{first}", settings
+        return f"{name}-{label}{steps}-{first}", settings
 
     def _block(self, name: str, label: str, inner_steps: int | None, first: int, number: int) -> Record:
 
@@ -181,7 +181,8 @@ class Lab:
             record = _packed(found, self.scale.measured if label.startswith("ABC") else None)
             return record, int(sum(post.info.get("simulations", 0) for post in found))
 
-        return self.cache.fetch(*self._piece(name, label, inner_steps, first, number), make)
+        piece, settings = self._piece(name, label, inner_steps, first, number)
+        return self.cache.fetch(f"posteriors-{piece}", settings, make)
 
     def method_settings(self, name: str, label: str, inner_steps: int | None) -> Settings:
         """What tells the posteriors of one method from another's."""
@@ -208,13 +209,13 @@ class Lab:
             measure: first if measure in once else np.concatenate([part.arrays[measure] for part in parts])
             for measure, first in parts[0].arrays.items()
         }
-        seconds = sum(self.cache.cost(*self._piece(name, label, inner_steps, *block)).seconds for block in blocks)
+        pieces = [self._piece(name, label, inner_steps, *block) for block in blocks]
+        seconds = sum(self.cache.cost(f"posteriors-{piece}", settings).seconds for piece, settings in pieces)
         return Record(arrays, {"seconds": seconds, "doubtful": sum(part.values["doubtful"] for part in parts)})
 
     def _measured_block(self, name: str, label: str, inner_steps: int | None, first: int, number: int) -> Record:
         draws = self.scale.transport_draws
-        settings = self.method_settings(name, label, inner_steps)
-        settings |= {"first": first, "number": number, "draws": draws}
+        piece, settings = self._piece(name, label, inner_steps, first, number)
 
         def make(_: Path) -> tuple[Record, int]:
             sampled = _unpacked([self._block(name, label, inner_steps, first, number)])
@@ -237,8 +238,7 @@ class Lab:
                 arrays |= {"simulations": sampled.simulations}
             return Record(arrays, {"doubtful": sampled.doubtful}), 0
 
-        steps = "" if inner_steps is None else f"-{inner_steps}"
-        return self.cache.fetch(f"measured-{name}-{label}{steps}-{first}", settings, make, lasts=True)
+        return self.cache.fetch(f"measured-{piece}", settings | {"draws": draws}, make, lasts=True)
 
 
 def objective_of(name: str, kind: str) -> Objective:

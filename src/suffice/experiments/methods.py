@@ -27,10 +27,7 @@ OURS_SAID = (
 ONE_CHAIN = ("Exc-SM", "Exc-SSM", "Exc-SM-D2")
 SEQUENTIAL = ("ABC-SM", "ABC-SSM", "ABC-FP", "PMC-SL", "PMC-RE")
 FIRST = "PMC-RE-first"  # the first iteration of PMC-RE alone, for all observations
-FIRST_SAID = (
-    f"{FIRST} is the first iteration of PMC-RE, for all observations; all iterations, a million simulations each, were "
-    "run for fewer."
-)
+FIRST_SAID = f"{FIRST} is the first iteration of PMC-RE alone, for all observations; PMC-RE may have fewer."
 FIT_OF = {  # which fit a method needs
     "Exc-SM": "SM",
     "Exc-SSM": "SSM",

@@ -23,7 +23,8 @@ class Scale:
         epochs: at most, by group of models (iid, series, Lorenz96 small, large); None: as the settings say.
         embedded: fresh pairs that embeddings are held against the exact ones on.
         observations: of models with a known likelihood.
-        ratio_observations: of those, how many ratio estimation gets, whose cost is out of proportion.
+        ratio_observations: of those, how many get all iterations of ratio estimation, whose cost is out of proportion;
+            its first iteration, "PMC-RE-first", is for all.
         exchange_observations: of series, how many Exc-SM and other exchange chains get, whose networks take a pass over
             all windows.
         block: observations that are sampled together, and cached together.
@@ -85,7 +86,8 @@ class Scale:
 
     def methods_of(self, model: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the wanted methods that this scale has for the model."""
-        wanted = tuple(name for name in wanted if name not in self.left_out and model in DEFECTS.get(name, (model,)))
+        wanted = tuple(name for name in wanted if name.removesuffix("-first") not in self.left_out)
+        wanted = tuple(name for name in wanted if model in DEFECTS.get(name, (model,)))
         kept = None if self.methods is None else self.methods[_group(model)]
         return wanted if kept is None else tuple(name for name in wanted if name in kept)
 

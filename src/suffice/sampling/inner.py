@@ -43,7 +43,8 @@ class InnerDrift:
     def __str__(self) -> str:
         rows = zip(self.posterior.names, self.mean_shift, self.mean_error, self.sd_ratio, self.sd_error, strict=True)
         lines = [f"{name}: mean {a:+.3f} ± {b:.3f} sd, sd × {c:.3f} ± {d:.3f}" for name, a, b, c, d in rows]
-        verdict = "enough" if self.enough else f"too few: use {2 * self.inner_steps} or more"
+        advice = f"kernel={self.posterior.info['kernel']!r}, inner_steps={2 * self.inner_steps}"
+        verdict = "enough" if self.enough else f"too few: use {advice} or more"
         return "\n".join([*lines, f"{self.inner_steps} inner steps are {verdict}."])
 
 
