@@ -90,8 +90,8 @@ class SimulationsNeeded:
                     rows.append({"model": LABELS[name], "to match": target, "method": method} | cells)
         note = (
             "–: never within the iterations made. Exc-SM and Direct need the training simulations only, whatever the "
-            "number of observations. Medians over the observations that a method got; the first iteration of PMC-RE was "
-            "run for all of them, later ones may have fewer. Simulations of ABC include the 1,000 that scale its "
+            "number of observations. Medians over the observations that a method got; PMC-RE had its first iteration "
+            "for all of them, and later ones for as many or fewer. Simulations of ABC include the 1,000 that scale its "
             "distance, which published ones do not."
         )
         return Result({"": pd.DataFrame(rows)}, notes=(note,))
