@@ -110,6 +110,9 @@ def test_collapse_and_nowhere(key: jax.Array) -> None:
     once = Plan(500, 1, 20, 1, keep_history=True)
     with pytest.raises(SamplingError, match=r"weights collapsed: 500 particles are worth 1.*give more simulations"):
         run_populations(key, edge(1e-5), evidence, once, run, None)
+    two = np.array([0.4, 3.0], np.float32).reshape(2, 1, 1)  # the second is beyond what the prior can give
+    good, collapsed = run_populations(key, edge(0.02), two, once, run, None)
+    assert collapsed.info["ess"] < 2.0 < 10.0 < good.info["ess"], "one that collapses does not cost the others"
     for sampler in (run_populations, run_metropolis):
         with pytest.raises(SamplingError, match="likelihood above zero"):
             sampler(key, edge(0.0), evidence, once, run, None)

@@ -64,6 +64,7 @@ def run_populations(
             history["theta"][i, t], history["log_weights"][i, t] = theta, weights - logsumexp(weights)
             history["failed"][i, t], history["seconds"][i, t] = found.failed.sum(), time.monotonic() - began
             saved.write({"iterations": count}, (), **history)
+    _require_any(effective(history["log_weights"]), plan.particles)
     return [
         _posterior(model, {name: values[i] for name, values in history.items()}, likelihood.simulations, plan)
         for i in range(len(evidence))
@@ -187,15 +188,20 @@ def flattened(log_weights: Float[np.ndarray, " n"], least: int | float) -> Float
     return powered(low)
 
 
+def _require_any(ess: Float[np.ndarray, "n t"], particles: int) -> None:
+    """Refuse if weights collapsed for every observation; where they did for some, their doubts tell."""
+    if np.any(ess[:, -1] >= COLLAPSED):
+        return
+    raise SamplingError(
+        f"The weights collapsed: {particles} particles are worth {ess[0, -1]:.2g} (by iteration: "
+        f"{', '.join(f'{size:.3g}' for size in ess[0])}). The estimates of the likelihood are too noisy, or the "
+        "posterior too narrow for so few: give more simulations, more particles, or fewer statistics."
+    )
+
+
 def _posterior(model: Model, history: dict[str, np.ndarray], simulations: int, plan: Plan) -> Posterior:
     """The last particles, and what is known of all iterations."""
     ess = effective(history["log_weights"])
-    if ess[-1] < COLLAPSED:
-        raise SamplingError(
-            f"The weights collapsed: {plan.particles} particles are worth {ess[-1]:.2g} (by iteration: "
-            f"{', '.join(f'{size:.3g}' for size in ess)}). The estimates of the likelihood are too noisy, or the "
-            "posterior too narrow for so few: give more simulations, more particles, or fewer statistics."
-        )
     weights = np.exp(history["log_weights"])
     weights /= weights.sum(axis=1, keepdims=True)
     used = plan.particles * simulations * np.arange(1, plan.iterations + 1)
