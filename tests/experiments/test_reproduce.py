@@ -182,6 +182,10 @@ def test_methods_can_be_left_out(folders: tuple[Path, Path], tmp_path: Path) -> 
     assert set(pd.read_csv(tmp_path / "smoke" / "accuracy-series.csv")["method"]) == {"ABC-FP", "Direct"}
     record = json.loads((tmp_path / "smoke" / "accuracy-series.json").read_text())
     assert record["notes"][-1] == "Left out of this run: PMC-SL, Exc-SM."
+    result = CliRunner().invoke(app, [*words, "--without", "ar2/ABC-FP", "--without", "ma2/Direct"])
+    assert result.exit_code == 0, result.output
+    left = set(pd.read_csv(tmp_path / "smoke" / "accuracy-series.csv")["method"])
+    assert left == {"Exc-SM", "PMC-SL", "Direct"}
     refused = CliRunner().invoke(app, [*words, "--without", "magic"])
     assert refused.exit_code == 2
     assert "There is no method 'magic' to leave out" in " ".join(refused.output.split())

@@ -23,7 +23,8 @@ def reproduce(
         Path | None, typer.Option(help="A second folder, of small pieces that took long, to be kept for good.")
     ] = None,
     without: Annotated[
-        list[str] | None, typer.Option(help="A method to leave out, such as Exc-SSM; may be given several times.")
+        list[str] | None,
+        typer.Option(help="A method to leave out, everywhere (Exc-SSM) or of one model (ma2/Exc-SSM)."),
     ] = None,
     write: Annotated[
         Path | None, typer.Option(help="A markdown page to write of all that was made so far, at any scale.")
@@ -68,13 +69,15 @@ def _keep_programs(cache: Path) -> None:
 
 def _without(scale: Any, left_out: list[str]) -> Any:
     """The scale without these methods."""
-    from suffice.experiments.methods import OUR_METHODS, PAPER_METHODS
+    from suffice.experiments.methods import LABELS, OUR_METHODS, PAPER_METHODS
 
-    unknown = [name for name in left_out if name not in PAPER_METHODS + OUR_METHODS]
+    methods = PAPER_METHODS + OUR_METHODS
+    known = {*methods, *(f"{model}/{method}" for model in LABELS for method in methods)}
+    unknown = [name for name in left_out if name not in known]
     if unknown:
         raise ValueError(
-            f"There is no method {', '.join(map(repr, unknown))} to leave out: there are "
-            f"{', '.join(PAPER_METHODS + OUR_METHODS)}."
+            f"There is no method {', '.join(map(repr, unknown))} to leave out: there are {', '.join(methods)}, each of "
+            f"them also of one model alone, such as ma2/Exc-SSM, of {', '.join(LABELS)}."
         )
     return replace(scale, left_out=tuple(left_out))
 

@@ -44,7 +44,7 @@ class Scale:
         predicted: posterior predictive simulations for each observation.
         bandwidth_simulations: prior simulations that γ is found from.
         methods: by group of models, at scales that leave methods out; None: all.
-        left_out: further methods that are left out of every item; none but on request.
+        left_out: further methods that are left out, everywhere or of one model ("ma2/Exc-SSM"); none but on request.
         derivatives: inputs, batch and numbers of outputs of the study of second derivatives.
     """
 
@@ -86,10 +86,13 @@ class Scale:
 
     def methods_of(self, model: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the wanted methods that this scale has for the model."""
-        wanted = tuple(name for name in wanted if name.removesuffix("-first") not in self.left_out)
+        wanted = tuple(name for name in wanted if not self._left_out(model, name.removesuffix("-first")))
         wanted = tuple(name for name in wanted if model in DEFECTS.get(name, (model,)))
         kept = None if self.methods is None else self.methods[_group(model)]
         return wanted if kept is None else tuple(name for name in wanted if name in kept)
+
+    def _left_out(self, model: str, method: str) -> bool:
+        return method in self.left_out or f"{model}/{method}" in self.left_out
 
     def epochs_of(self, model: str) -> int | None:
         """The most epochs that this model is trained for; None: as its settings say."""
