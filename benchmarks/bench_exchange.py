@@ -12,6 +12,7 @@ what the machine's matrix products would allow.
 steps), error of the posterior mean, ratio of standard deviations, effective draws a second. "paper": the paper's
 networks and settings, one chain of 20,000 steps; "default": default networks and `Exchange`; "exact": the exact
 statistics and natural parameters in place of networks (iid models), which leaves the inner chain's bias alone.
+`--outer` chooses the proposal for θ of the latter two.
 
 `lorenz`: Lorenz96 small, 500 inner steps and 200 bridges, one observation.
 
@@ -140,7 +141,9 @@ def fit_of(name: str, kind: str) -> Fit:
     return paper_fit(name, "SM") if kind == "paper" else cached_fit(name, seed=0)
 
 
-def accuracy(models: list[str], kind: str, settings: list[tuple[str, int]], num: int, num_draws: int) -> None:
+def accuracy(
+    models: list[str], kind: str, settings: list[tuple[str, int]], num: int, num_draws: int, outer: Any
+) -> None:
     """Print one line for each model and setting."""
     print(
         f"{'model':9} {'kernel':12} {'inner':>5} {'W2':>7} {'mean error':>11} {'in sds':>9} {'sd ratio':>9} "
@@ -158,7 +161,7 @@ def accuracy(models: list[str], kind: str, settings: list[tuple[str, int]], num:
                 method = sf.Exchange(fit, **chosen, warmup=10_000, thin=1, outer="random-walk", start="centre")
                 run: dict[str, Any] = {"num_draws": 10_000, "num_chains": 1}
             else:
-                method, run = sf.Exchange(fit, **chosen), {"num_draws": num_draws, "num_chains": 4}
+                method, run = sf.Exchange(fit, **chosen, outer=outer), {"num_draws": num_draws, "num_chains": 4}
             found = sf.sample_each(jax.random.key(4), method, observed, **run)
             distances = [
                 sf.diagnostics.wasserstein(post.thinned(1000), reference)
@@ -203,13 +206,14 @@ def main() -> None:
     parser.add_argument("--inner", nargs="+", type=int, default=[10, 30, 100, 200])
     parser.add_argument("--observations", type=int, default=100)
     parser.add_argument("--draws", type=int, default=500, help="of each of 4 chains; lorenz: after as many")
+    parser.add_argument("--outer", choices=["guided", "adaptive", "random-walk"])
     given = parser.parse_args()
     warnings.simplefilter("ignore", sf.SamplingWarning)
     if given.table == "speed":
         speed()
     elif given.table == "accuracy":
         settings = [(kernel, inner) for kernel in given.kernels for inner in given.inner]
-        accuracy(given.models, given.fits, settings, given.observations, given.draws)
+        accuracy(given.models, given.fits, settings, given.observations, given.draws, given.outer)
     else:
         lorenz(given.draws)
 

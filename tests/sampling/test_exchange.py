@@ -79,6 +79,26 @@ def test_kernels_and_bridges_are_exact(kernel: Any, bridges: int) -> None:
 
 
 @quiet
+def test_guided_proposals_are_exact() -> None:
+    method = sf.Exchange(exact_fit("gaussian", normalised=True), inner_steps=30, kernel="hmc", warmup=500, thin=3)
+    posteriors = sampled("gaussian", method, 20, num_draws=200)
+    assert posteriors[0].info["outer"] == "guided"
+    found = errors(posteriors, references("gaussian"))
+    assert np.abs(found).max() < 4
+    assert 0.6 < np.sqrt(np.mean(found**2)) < 1.4
+
+
+@quiet
+def test_a_wrong_guide_costs_draws_and_nothing_else() -> None:
+    fit = exact_fit("gamma", normalised=True)
+    wrong = eqx.tree_at(lambda part: part.polynomial, fit.normaliser, replace_fn=lambda terms: terms + 1.0)
+    method = sf.Exchange(replace(fit, normaliser=wrong), inner_steps=100, warmup=500)
+    assert np.abs(wrong(jnp.array([1.5, 1.5])) - wrong(jnp.array([2.5, 2.5]))) > 3  # far from what it was
+    found = errors(sampled("gamma", method, 4), references("gamma", 4))
+    assert np.abs(found).max() < 4
+
+
+@quiet
 def test_no_bridges_are_the_algorithm_without_bridging() -> None:
     fit = exact_fit("gamma")
     method = sf.Exchange(fit, inner_steps=7, warmup=0, thin=1, outer="random-walk")
@@ -271,6 +291,8 @@ def test_bad_input_is_refused_before_any_work() -> None:
         ({"bridges": -1}, "bridges is -1"),
         ({"kernel": "gibbs"}, "kernel is 'gibbs'"),
         ({"inner_size": 0.0}, "inner_size is 0.0"),
+        ({"outer": "leap"}, "outer is 'leap'"),
+        ({"outer": "guided"}, "no normaliser that could guide"),
         ({"prior": dist.Uniform(jnp.zeros(2), jnp.ones(2)).to_event(1)}, "Give a prior of the same support"),
         ({"prior": dist.Uniform(jnp.zeros(3), jnp.ones(3)).to_event(1)}, "Give a prior of the same support"),
     ):

@@ -5,9 +5,10 @@ from the family at θ', made by an inner chain that starts at y⁰; in the accep
 
     log α = log π(θ')/π(θ) + s(y⁰, θ') − s(y⁰, θ) + s(y', θ) − s(y', θ')
 
-all Z cancel. Bridges move y' from θ' to θ in K steps that leave s_k = β_k s(·, θ') + (1 − β_k) s(·, θ) invariant,
-β_k = (K − k + 1)/(K + 1), and the last two terms become their mean over y'_0, …, y'_K. Both y and θ are in their
-charts: the family is a density of y, so no Jacobian belongs to the data; that of θ belongs to its prior.
+all Z cancel; where θ' comes from a guide (`suffice.sampling.outer`), the ratio of the proposals' densities joins it.
+Bridges move y' from θ' to θ in K steps that leave s_k = β_k s(·, θ') + (1 − β_k) s(·, θ) invariant, β_k =
+(K − k + 1)/(K + 1), and the last two terms become their mean over y'_0, …, y'_K. Both y and θ are in their charts: the
+family is a density of y, so no Jacobian belongs to the data; that of θ belongs to its prior.
 """
 
 import math
@@ -31,8 +32,11 @@ from suffice.sampling.adaptation import Shape, Tuned
 from suffice.sampling.assembling import posteriors
 from suffice.sampling.chains import Draw, Run, run_chains
 from suffice.sampling.kernels import KERNELS, Kernel, KernelName, LogDensity, run_kernel
+from suffice.sampling.outer import WALKED, Guide, Proposal, walk
+from suffice.sampling.target import Target
 
 Start = Literal["prior", "centre"]
+Outer = Literal["guided", "adaptive", "random-walk"]
 MOST_WALKED = 20  # numbers in x up to which a random walk is as good as HMC
 
 
@@ -53,11 +57,12 @@ class ExchangeChain(eqx.Module):
     prior: Distribution
     chart: Chart
     envelope: Envelope
+    guide: Guide | None
     sizes: tuple[float, float, float] = eqx.field(static=True)
     inner_steps: int = eqx.field(static=True)
     bridges: int = eqx.field(static=True)
     kernel: Kernel = eqx.field(static=True)
-    outer: str = eqx.field(static=True)
+    outer: Outer = eqx.field(static=True)
     start: Start = eqx.field(static=True)
     warmup: int = eqx.field(static=True)
     thin: int = eqx.field(static=True)
@@ -76,13 +81,13 @@ class ExchangeChain(eqx.Module):
     ) -> tuple[ExchangeState, Draw]:
         """One step of Algorithm ExchangeMCMC with inner MCMC and bridging, then tuning while in warm-up."""
         key_outer, key_inner, key_bridges, key_accept = jax.random.split(key, 4)
-        noise = state.shape.factor @ jax.random.normal(key_outer, state.position.shape)
-        proposed = state.position + state.outer.size * noise
+        proposal, plain = self._propose(key_outer, state, observation, index)
+        proposed = proposal.position
         new, old = self._density(proposed), self._density(state.position)
         first, inner_rate = run_kernel(self.kernel, key_inner, new, observation, state.inner.size, self.inner_steps)
         ratio, bridge_rate = self._bridge(key_bridges, old, new, first, state.bridge.size)
         log_accept = self.chart.log_prob(self.prior, proposed) - self.chart.log_prob(self.prior, state.position)
-        log_accept += new(observation) - old(observation) + ratio
+        log_accept += new(observation) - old(observation) + ratio + proposal.log_ratio
         acceptance = jnp.exp(jnp.minimum(jnp.nan_to_num(log_accept, nan=-jnp.inf), 0.0))
         accepted = jnp.log(jax.random.uniform(key_accept)) < log_accept
         info = {
@@ -92,9 +97,23 @@ class ExchangeChain(eqx.Module):
             "auxiliary_tail": self._tail(first),
         }
         position = jnp.where(accepted, proposed, state.position)
-        rates = (acceptance, inner_rate, bridge_rate)
-        state = self._tuned(state._replace(position=position), rates, index)
+        rates = {"outer": acceptance, "inner": inner_rate, "bridge": bridge_rate}
+        state = self._tuned(state._replace(position=position), rates, plain, index)
         return state, Draw(self.chart.inverse(position), info)
+
+    def _propose(
+        self, key: PRNGKeyArray, state: ExchangeState, observation: Array, index: Array
+    ) -> tuple[Proposal, Array]:
+        """A new θ, and whether it is one of a plain step, as all are in the first half of warm-up."""
+        factor = state.outer.size * state.shape.factor
+        plain = walk(key, state.position, factor)
+        if self.guide is None:
+            return plain, jnp.ones((), bool)
+        key_guide, key_choice = jax.random.split(jax.random.fold_in(key, 1))
+        evidence = self.guide.evidence(self.family, observation if self.iid else observation[None])
+        guided = self.guide.propose(key_guide, state.position, factor, evidence)
+        walked = (jax.random.uniform(key_choice) < WALKED) | (index < self.warmup // 2)
+        return jax.tree.map(lambda one, other: jnp.where(walked, one, other), plain, guided), walked
 
     def _density(self, position: Array) -> LogDensity:
         given = self.family.given(self.chart.inverse(position))
@@ -127,17 +146,17 @@ class ExchangeChain(eqx.Module):
         rows = auxiliary if self.iid else auxiliary[None]
         return jnp.min(jax.vmap(lambda y: self.envelope.tail(features(self.family, y)))(rows))
 
-    def _tuned(self, state: ExchangeState, rates: tuple[Array, Array, Array], index: Array) -> ExchangeState:
-        """What is tuned, after step `index`; as it is once warm-up is over."""
-        names = ("outer", "inner", "bridge")
-        tuned = {name: getattr(state, name).seen(rate) for name, rate in zip(names, rates, strict=True)}
+    def _tuned(self, state: ExchangeState, rates: dict[str, Array], plain: Array, index: Array) -> ExchangeState:
+        """What is tuned, after step `index`; as it is once warm-up is over. Plain steps alone tune the outer size."""
+        tuned = {name: getattr(state, name).seen(rate) for name, rate in rates.items()}
+        tuned["outer"] = jax.tree.map(lambda one, other: jnp.where(plain, one, other), tuned["outer"], state.outer)
         shape = state.shape.seen(state.position)
         warming = index < self.warmup
 
         def adjust() -> tuple[dict[str, Tuned], Shape]:
-            intervals = ((0.2, 0.5), self.kernel.acceptance, self.kernel.acceptance)
-            sizes = {name: tuned[name].adjusted(interval) for name, interval in zip(names, intervals, strict=True)}
-            return sizes, shape.adjusted() if self.outer == "adaptive" else shape
+            intervals = {"outer": (0.2, 0.5), "inner": self.kernel.acceptance, "bridge": self.kernel.acceptance}
+            sizes = {name: tuned[name].adjusted(interval) for name, interval in intervals.items()}
+            return sizes, shape if self.outer == "random-walk" else shape.adjusted()
 
         at_end = warming & ((index + 1) % self.window == 0)
         tuned, shape = jax.lax.cond(at_end, adjust, lambda: (tuned, shape))
@@ -159,7 +178,9 @@ class Exchange:
         kernel: how data move: "random-walk", "mala" or "hmc", or a `Kernel`. If neither it nor `inner_steps` is given,
             a random walk for data of up to 20 numbers and HMC for larger ones, where a walk would take too long (for
             iid replicates, whose rows all move at once, give "hmc").
-        outer: the proposal for θ: "adaptive" (the covariance of draws in warm-up) or "random-walk" (a ball).
+        outer: the proposal for θ: "guided" (a walk on the posterior of `Direct`, corrected for it, so that the result
+            is as exact as by the others), "adaptive" (a random walk with the covariance of draws in warm-up) or
+            "random-walk" (with a ball). If not given, "guided" where the fit has a normaliser, else "adaptive".
         warmup: first steps of every chain, in which it is tuned; thrown away.
         thin: steps to one draw that is kept.
         window: steps after which step sizes are tuned, each by its own acceptance.
@@ -174,7 +195,7 @@ class Exchange:
     inner_steps: int | None = None
     bridges: int = 0
     kernel: KernelName | Kernel | None = None
-    outer: Literal["adaptive", "random-walk"] = "adaptive"
+    outer: Outer | None = None
     warmup: int = 1000
     thin: int = 5
     window: int = 100
@@ -188,6 +209,8 @@ class Exchange:
         if self.kernel is None:
             following = self.inner_steps is None and math.prod(self.fit.data_shape) > MOST_WALKED
             object.__setattr__(self, "kernel", "hmc" if following else "random-walk")
+        if self.outer is None:
+            object.__setattr__(self, "outer", "adaptive" if self.fit.normaliser is None else "guided")
         if self.inner_steps is None:
             object.__setattr__(self, "inner_steps", 10 if self.kernel == "hmc" else 100)
         for name, least in (("inner_steps", 1), ("bridges", 0), ("warmup", 0), ("thin", 1), ("window", 1)):
@@ -199,8 +222,8 @@ class Exchange:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, but a step size must be positive.")
         if isinstance(self.kernel, str) and self.kernel not in KERNELS:
             raise ValueError(f"kernel is {self.kernel!r}, but must be one of {', '.join(map(repr, KERNELS))}.")
-        if self.outer not in ("adaptive", "random-walk"):
-            raise ValueError(f"outer is {self.outer!r}, but must be 'adaptive' or 'random-walk'.")
+        if self.outer not in ("guided", "adaptive", "random-walk"):
+            raise ValueError(f"outer is {self.outer!r}, but must be 'guided', 'adaptive' or 'random-walk'.")
         if self.start not in ("prior", "centre"):
             raise ValueError(f"start is {self.start!r}, but must be 'prior' or 'centre'.")
         if not isinstance(self.fit.module, ExponentialFamily):
@@ -209,6 +232,8 @@ class Exchange:
                 "Direct(fit), or fit by ScoreMatching()."
             )
         require_sound(self.fit, self.prior)
+        if self.outer == "guided" and self.fit.normaliser is None:
+            raise ValueError("The fit has no normaliser that could guide proposals. Use outer='adaptive'.")
 
     @classmethod
     def paper(cls, model_name: str, fit: Fit) -> "Exchange":
@@ -235,6 +260,7 @@ class Exchange:
         prior = fit.prior if self.prior is None else self.prior
         assert self.inner_steps is not None
         assert self.kernel is not None
+        assert self.outer is not None
         assert prior is not None
         assert fit.parameter_chart is not None
         assert fit.envelope is not None
@@ -243,6 +269,7 @@ class Exchange:
             prior,
             fit.parameter_chart,
             fit.envelope,
+            self._guide(prior),
             (self.outer_size, self.inner_size, self.bridge_size),
             self.inner_steps,
             self.bridges,
@@ -254,6 +281,13 @@ class Exchange:
             self.window,
             iid,
         )
+
+    def _guide(self, prior: Distribution) -> Guide | None:
+        if self.outer != "guided":
+            return None
+        assert self.fit.normaliser is not None
+        assert self.fit.parameter_chart is not None
+        return Guide(Target(self.fit.normaliser, prior, self.fit.parameter_chart))
 
     def observation(self, observed: ArrayLike, *, iid: bool) -> np.ndarray:
         """See `Method`."""
@@ -273,6 +307,7 @@ class Exchange:
             "inner_steps": self.inner_steps,
             "bridges": self.bridges,
             "kernel": self.kernel if isinstance(self.kernel, str) else repr(self.kernel),
+            "outer": self.outer,
             "seconds": chains.seconds,
         }
         return posteriors(self.fit, observations, chains.draws, numbers, common)
