@@ -50,6 +50,15 @@ class Noiseless(eqx.Module):
         return -0.5 * jnp.sum(((evidence - jnp.mean(rows)) / self.sd) ** 2)
 
 
+class Bounded(eqx.Module):
+    """The same, uniform within `reach` of θ and zero beyond."""
+
+    reach: jax.Array
+
+    def log_likelihood(self, rows: jax.Array, good: jax.Array, evidence: jax.Array) -> jax.Array:
+        return jnp.where(jnp.abs(jnp.sum(evidence - jnp.mean(rows))) < self.reach, 0.0, -jnp.inf)
+
+
 def edge_moments(observed: float, sd: float) -> tuple[float, float]:
     """Mean and standard deviation of the posterior of the edge model, by quadrature."""
     theta = (np.arange(200_000) + 0.5) / 200_000

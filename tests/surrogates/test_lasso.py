@@ -27,9 +27,9 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return features, (generator.uniform(size=600) < chance).astype(float), np.arange(600) % FOLDS
 
 
-def oracle(features: np.ndarray, labels: np.ndarray, penalty: float) -> LogisticRegression:
+def oracle(features: np.ndarray, labels: np.ndarray, penalty: float, tol: float = 1e-7) -> LogisticRegression:
     strength = 1 / (penalty * len(labels))
-    model = LogisticRegression(l1_ratio=1.0, solver="saga", C=strength, tol=1e-7, max_iter=50_000)
+    model = LogisticRegression(l1_ratio=1.0, solver="saga", C=strength, tol=tol, max_iter=50_000)
     return model.fit(features, labels)
 
 
@@ -128,6 +128,29 @@ def test_ratio_of_gaussians() -> None:
     likely = expected > -4
     assert likely.sum() > 20
     np.testing.assert_allclose(found[likely], expected[likely], atol=0.15)
+
+
+def test_one_far_row_does_not_mislead_cross_validation() -> None:
+    """Moments of Gaussian data at a θ that the marginal hardly holds: a row 14 spreads out, in float32, ten folds."""
+    model, num, folds = sf.zoo.gaussian(), 1000, 10
+    key_prior, key_inside, key_marginal = jax.random.split(jax.random.key(2), 3)
+    draws = jnp.concatenate([jnp.tile(jnp.asarray([[5.0, 2.0]]), (num, 1)), model.prior.sample(key_prior, (num,))])
+    keys = jnp.concatenate([jax.random.split(key_inside, num), jax.random.split(key_marginal, num)])
+    x = np.asarray(jax.vmap(model.simulator)(keys, draws), np.float64)
+    moments = np.stack([x.mean(axis=1), (x**2).mean(axis=1)], axis=1)
+    moments = (moments - moments[num:].mean(axis=0)) / moments[num:].std(axis=0)
+    features = np.concatenate([moments, moments**2, moments[:, :1] * moments[:, 1:]], axis=1)
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    assert np.abs(features).max() > 10
+    labels, fold = (np.arange(2 * num) < num).astype(float), np.arange(2 * num) % folds
+    arrays = (jnp.asarray(features, jnp.float32), jnp.asarray(labels, jnp.float32), jnp.ones(2 * num, bool))
+    chosen, path = jax.jit(lambda *parts: cross_validated_lasso(*parts, num_folds=folds))(*arrays)
+    losses = {}
+    for penalty in (float(chosen.penalty), float(path.penalties[-1])):
+        fits = [(kept := fold != k, oracle(features[kept], labels[kept], penalty, 1e-3)) for k in range(folds)]
+        found = [log_loss(labels[~kept], fit.predict_proba(features[~kept])[:, 1]) for kept, fit in fits]
+        losses[penalty] = np.mean(found)
+    assert losses[float(chosen.penalty)] < min(losses.values()) + 0.01
 
 
 @jax.jit

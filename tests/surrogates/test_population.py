@@ -15,7 +15,7 @@ from suffice.surrogates.population import Mixture, effective, flattened, pick, r
 from suffice.surrogates.request import Plan
 from suffice.surrogates.summaries import Summaries
 
-from .gaussian_models import Noiseless, edge_model, edge_moments, identity
+from .gaussian_models import Bounded, Noiseless, edge_model, edge_moments, identity
 
 SD, OBSERVED = 0.3, -0.1
 PLAN = Plan(particles=500, iterations=3, warmup=300, thin=3, keep_history=True)
@@ -113,6 +113,20 @@ def test_collapse_and_nowhere(key: jax.Array) -> None:
     two = np.array([0.4, 3.0], np.float32).reshape(2, 1, 1)  # the second is beyond what the prior can give
     good, collapsed = run_populations(key, edge(0.02), two, once, run, None)
     assert collapsed.info["ess"] < 2.0 < 10.0 < good.info["ess"], "one that collapses does not cost the others"
-    for sampler in (run_populations, run_metropolis):
-        with pytest.raises(SamplingError, match="likelihood above zero"):
-            sampler(key, edge(0.0), evidence, once, run, None)
+    with pytest.raises(SamplingError, match=r"are worth 1 .*and 0 of the last 500 simulations failed"):
+        run_populations(key, edge(0.0), evidence, once, run, None)
+    with pytest.raises(SamplingError, match="likelihood above zero"):
+        run_metropolis(key, edge(0.0), evidence, once, run, None)
+
+
+@pytest.mark.parametrize("far", [1e30, 1.14], ids=["nowhere", "one or two particles"])
+def test_an_observation_without_a_likelihood_does_not_cost_the_others(key: jax.Array, far: float) -> None:
+    bounded = Likelihood(SUMMARIES, Bounded(jnp.asarray(0.15)), 1)
+    evidence, plan = np.array([far, 0.4], np.float32).reshape(2, 1, 1), Plan(500, 3, 20, 1, keep_history=True)
+    lost, good = run_populations(key, bounded, evidence, plan, Run(1, 1, progress=False), None)
+    alone = run_populations(key, bounded, evidence[::-1].copy(), plan, Run(1, 1, progress=False), None)[0]
+    assert good.info["ess"] > 200
+    assert abs(good.mean[0] - alone.mean[0]) < 4 * good.sd[0] / 200**0.5
+    assert np.isfinite(lost.draws).all()
+    if far > 2.0:
+        assert lost.info["ess"] == pytest.approx(1.0)

@@ -58,13 +58,10 @@ def run_populations(
             theta, correction = _drawn(key_draw, model, history, i, t)
             found = likelihood.at(key_simulate, theta, evidence[i], advance)
             weights = correction + found.values
-            weights = np.where(np.isnan(weights), -np.inf, weights)
-            if not np.isfinite(weights).any():
-                raise SamplingError(_nowhere(t, int(found.failed.sum()), plan.particles * likelihood.simulations))
-            history["theta"][i, t], history["log_weights"][i, t] = theta, weights - logsumexp(weights)
+            history["theta"][i, t], history["log_weights"][i, t] = theta, _normalised(weights)
             history["failed"][i, t], history["seconds"][i, t] = found.failed.sum(), time.monotonic() - began
             saved.write({"iterations": count}, (), **history)
-    _require_any(effective(history["log_weights"]), plan.particles)
+    _require_any(history, plan.particles, plan.particles * likelihood.simulations)
     return [
         _posterior(model, {name: values[i] for name, values in history.items()}, likelihood.simulations, plan)
         for i in range(len(evidence))
@@ -107,9 +104,10 @@ class Mixture:
         """The mixture around particles, with their covariance.
 
         Where fewer than 5 (p + 1) particles carry the weight, it is spread over that many by a power of the weights:
-        a proposal may be any, and a narrow one would never widen again.
+        a proposal may be any, and a narrow one would never widen again. Where p or fewer carry any, all count alike.
         """
         p = theta.shape[1]
+        log_weights = log_weights if np.isfinite(log_weights).sum() > p else np.zeros(len(theta))
         spread = flattened(log_weights, min(5 * (p + 1), len(theta)))
         centres = np.asarray(theta, np.float64)
         covariance = np.atleast_2d(np.cov(centres, rowvar=False, aweights=np.exp(spread)))
@@ -188,14 +186,26 @@ def flattened(log_weights: Float[np.ndarray, " n"], least: int | float) -> Float
     return powered(low)
 
 
-def _require_any(ess: Float[np.ndarray, "n t"], particles: int) -> None:
+def _normalised(log_weights: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Weights that sum to 1; where none is above zero, one particle has it all, which counts as a collapse."""
+    usable = np.where(np.isfinite(log_weights), log_weights, -np.inf)
+    if not np.isfinite(usable).any():
+        usable[0] = 0.0
+    return usable - logsumexp(usable)
+
+
+def _require_any(history: dict[str, np.ndarray], particles: int, simulations: int) -> None:
     """Refuse if weights collapsed for every observation; where they did for some, their doubts tell."""
+    ess = effective(history["log_weights"])
     if np.any(ess[:, -1] >= COLLAPSED):
         return
+    best = int(np.argmax(ess[:, -1]))
     raise SamplingError(
-        f"The weights collapsed: {particles} particles are worth {ess[0, -1]:.2g} (by iteration: "
-        f"{', '.join(f'{size:.3g}' for size in ess[0])}). The estimates of the likelihood are too noisy, or the "
-        "posterior too narrow for so few: give more simulations, more particles, or fewer statistics."
+        f"The weights collapsed: {particles} particles are worth {ess[best, -1]:.2g} (by iteration: "
+        f"{', '.join(f'{size:.3g}' for size in ess[best])}), and {history['failed'][best, -1]} of the last "
+        f"{simulations} simulations failed. The estimates of the likelihood are too noisy, or the posterior too narrow "
+        "for so few: give more simulations, more particles, or fewer statistics; or no particle can make such an "
+        "observation: try suffice.check(model), and simulations from the prior."
     )
 
 
@@ -218,10 +228,3 @@ def _posterior(model: Model, history: dict[str, np.ndarray], simulations: int, p
     if plan.keep_history:
         info |= {"history_theta": history["theta"], "history_weights": weights}
     return Posterior(history["theta"][-1][None], model.names, weights[-1][None], info)
-
-
-def _nowhere(t: int, failed: int, made: int) -> str:
-    return (
-        f"In iteration {t + 1} no particle has a likelihood above zero; {failed} of {made} simulations failed. "
-        "Check the observation against the model: suffice.check(model), and simulations from the prior."
-    )
