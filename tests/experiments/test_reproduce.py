@@ -113,7 +113,7 @@ def test_claims_without_their_tables_are_not_answered(folders: tuple[Path, Path]
 
 def _accuracy(direct: float, exchange: float, regression: float) -> pd.DataFrame:
     medians = {"Direct": direct, "Exc-SM": exchange, "Exc-SSM": exchange, "ABC-SM": 0.2, "ABC-SSM": 0.2}
-    medians |= {"ABC-FP": regression, "PMC-SL": 0.2, "PMC-RE": 0.2}
+    medians |= {"ABC-FP": regression, "PMC-SL": 0.2, "PMC-RE": 0.2, "PMC-RE-first": 0.2}
     return pd.DataFrame([{"model": "Gamma", "method": name, "median W2": value} for name, value in medians.items()])
 
 

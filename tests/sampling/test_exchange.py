@@ -102,7 +102,7 @@ def test_a_wrong_guide_costs_draws_and_nothing_else() -> None:
 def test_no_bridges_are_the_algorithm_without_bridging() -> None:
     fit = exact_fit("gamma")
     method = sf.Exchange(fit, inner_steps=7, warmup=0, thin=1, outer="random-walk")
-    chain = method.chain()
+    chain = method.settled(10).chain()
     y = jax.vmap(fit.family.data_chart.forward)(jnp.asarray(observations("gamma")[:1]))[0]
     state = chain.init(jax.random.key(0), y)
 
@@ -217,7 +217,7 @@ def test_sizes_are_tuned_in_warm_up_only() -> None:
     assert 0.15 < posterior.info["bridge_acceptance"].mean() < 0.6
     assert 0.15 < posterior.info["acceptance"].mean() < 0.6
     assert np.all(posterior.info["inner_size"] < 3.0)
-    chain = replace(method, warmup=0).chain()
+    chain = replace(method, warmup=0).settled(10).chain()
     y = jnp.zeros(10)
     state = chain.init(jax.random.key(0), y)
     after, _ = eqx.filter_jit(chain.step)(jax.random.key(1), y, state, jnp.asarray(0))
@@ -231,6 +231,8 @@ def test_doubling_inner_steps_shows_whether_they_are_enough() -> None:
     drift = sf.diagnose_inner(jax.random.key(0), method, observations("gamma")[0], num_draws=1000, progress=False)
     assert not drift.enough
     assert "10 inner steps are too few: use kernel='random-walk', inner_steps=20 or more" in str(drift)
+    walked = replace(drift.posterior, info=drift.posterior.info | {"kernel": repr(RandomWalk())})
+    assert "use kernel=RandomWalk(acceptance=(0.2, 0.5)), inner_steps=20" in str(replace(drift, posterior=walked))
     steady = replace(drift, mean_shift=np.array([0.05, 0.2]), mean_error=np.array([0.02, 0.1]), sd_ratio=np.ones(2))
     assert steady.enough
 
@@ -258,21 +260,28 @@ def test_a_good_result_warns_of_nothing() -> None:
     assert list(posterior.summary().index) == ["k", "theta"]
 
 
-def test_kernel_and_steps_follow_the_size_of_the_data() -> None:
-    small, model = exact_fit("gamma"), sf.zoo.ar2()
-    sims = sf.simulate(jax.random.key(0), model, 50)
-    family = sf.ExponentialFamily.default(jax.random.key(1), model).with_charts(model, sims.theta, sims.x)
-    series = replace(small, module=family)
-    for fit, settings, kernel, steps in (
-        (small, {}, "random-walk", 100),
-        (series, {}, "hmc", 10),
-        (series, {"inner_steps": 30}, "random-walk", 30),
-        (series, {"kernel": "random-walk"}, "random-walk", 100),
-        (small, {"kernel": "hmc"}, "hmc", 10),
+def test_kernel_and_steps_follow_the_size_of_the_observation() -> None:
+    fit = exact_fit("gamma")
+    for numbers, settings, kernel, steps in (
+        (10, {}, "random-walk", 100),
+        (100, {}, "hmc", 10),
+        (100, {"inner_steps": 30}, "random-walk", 30),
+        (100, {"kernel": "random-walk"}, "random-walk", 100),
+        (10, {"kernel": "hmc"}, "hmc", 10),
+        (10, {"kernel": RandomWalk((0.1, 0.3))}, RandomWalk((0.1, 0.3)), 100),
     ):
-        method = sf.Exchange(fit, **settings)
+        method = sf.Exchange(fit, **settings).settled(numbers)
         assert (method.kernel, method.inner_steps) == (kernel, steps)
-    assert sf.Exchange.paper("ar2", series).kernel == "random-walk"
+    assert sf.Exchange.paper("ar2", fit).settled(100).kernel == "random-walk"
+    assert replace(sf.Exchange(fit), kernel="random-walk").settled(100).inner_steps == 100
+
+
+@quiet
+def test_iid_replicates_are_as_large_as_all_of_them() -> None:
+    """A random walk of 100 steps on 20 replicates of ten numbers would be twice too wide."""
+    fit, rows = exact_fit("gamma"), observations("gamma")
+    found = sf.sample(jax.random.key(0), sf.Exchange(fit, warmup=100), rows[:4], iid=True, num_draws=20, progress=False)
+    assert (found.info["kernel"], found.info["inner_steps"], found.info["outer"]) == ("hmc", 10, "adaptive")
 
 
 @pytest.mark.usefixtures("unchecked_types")

@@ -8,6 +8,7 @@ import pandas as pd
 
 from suffice.experiments.item import Result
 from suffice.experiments.lab import Lab
+from suffice.experiments.methods import FIRST
 
 CLOSE = 1.2  # two medians are alike up to this factor
 Tables = Callable[[str], Any]  # an item's table by its id; raises FileNotFoundError if it was not made
@@ -92,11 +93,9 @@ def _regression_is_worst(table: Tables) -> Answer:
 
 def _like_surrogates(table: Tables) -> Answer:
     found = _medians(table, "iid")
-    pairs = [
-        (v[one], v[other]) for v in found.values() for one in ("ABC-SM", "ABC-SSM") for other in ("PMC-SL", "PMC-RE")
-    ]
+    pairs = [(v[one], v[other]) for v in found.values() for one in ("ABC-SM", "ABC-SSM") for other in ("PMC-SL", FIRST)]
     holds = all(max(pair) <= CLOSE * min(pair) for pair in pairs)
-    return holds, _compared(found, ("ABC-SM", "ABC-SSM", "PMC-SL", "PMC-RE"))
+    return holds, _compared(found, ("ABC-SM", "ABC-SSM", "PMC-SL", FIRST))
 
 
 def _exchange_after_abc(group: str) -> Callable[[Tables], Answer]:
@@ -126,12 +125,8 @@ def _regression_is_best(table: Tables) -> Answer:
 
 def _exchange_beats_surrogates(table: Tables) -> Answer:
     found = _medians(table, "series")
-    pairs = [
-        (v[one], v[other]) for v in found.values() for one in ("Exc-SM", "Exc-SSM") for other in ("PMC-SL", "PMC-RE")
-    ]
-    return all(one <= CLOSE * other for one, other in pairs), _compared(
-        found, ("Exc-SM", "Exc-SSM", "PMC-SL", "PMC-RE")
-    )
+    pairs = [(v[one], v[other]) for v in found.values() for one in ("Exc-SM", "Exc-SSM") for other in ("PMC-SL", FIRST)]
+    return all(one <= CLOSE * other for one, other in pairs), _compared(found, ("Exc-SM", "Exc-SSM", "PMC-SL", FIRST))
 
 
 def _inner_steps(group: str, enough: int) -> Callable[[Tables], Answer]:

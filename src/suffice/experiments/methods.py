@@ -93,8 +93,7 @@ def method_of(scale: Scale, name: str, label: str, fit: Fit | None, inner_steps:
         return settings, one_chain
     if label == "Exc-ours":
         assert fit is not None
-        steps = max(scale.chosen_inner)
-        return Exchange(fit, inner_steps=steps, warmup=3 * scale.chains[0], thin=5), chains
+        return Exchange(fit, warmup=3 * scale.chains[0]), chains
     if label.startswith("Direct"):
         assert fit is not None
         return Direct(fit, warmup=scale.chains[0]), chains

@@ -11,8 +11,7 @@ Bridges move y' from θ' to θ in K steps that leave s_k = β_k s(·, θ') + (1 
 family is a density of y, so no Jacobian belongs to the data; that of θ belongs to its prior.
 """
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -37,7 +36,9 @@ from suffice.sampling.target import Target
 
 Start = Literal["prior", "centre"]
 Outer = Literal["guided", "adaptive", "random-walk"]
-MOST_WALKED = 20  # numbers in x up to which a random walk is as good as HMC
+MOST_WALKED = (
+    20  # numbers in an observation up to which a random walk serves; measured: 10 (it does), 100 (it does not)
+)
 
 
 class ExchangeState(NamedTuple):
@@ -173,11 +174,11 @@ class Exchange:
     Args:
         fit: a fitted family.
         inner_steps: steps of the inner chain that makes auxiliary data, from the observation on; too few bias the
-            posterior towards wide ones (`diagnose_inner` measures that). If not given, 10 of "hmc", else 100.
+            posterior towards wide ones (`diagnose_inner` measures that). If not given, 10 of "hmc", 100 of others.
         bridges: K, steps between the two θ in which the auxiliary data follow; 0 for none.
         kernel: how data move: "random-walk", "mala" or "hmc", or a `Kernel`. If neither it nor `inner_steps` is given,
-            a random walk for data of up to 20 numbers and HMC for larger ones, where a walk would take too long (for
-            iid replicates, whose rows all move at once, give "hmc").
+            a random walk for observations of up to 20 numbers (of all iid replicates together) and HMC for larger ones,
+            where a walk would take too long.
         outer: the proposal for θ: "guided" (a walk on the posterior of `Direct`, corrected for it, so that the result
             is as exact as by the others), "adaptive" (a random walk with the covariance of draws in warm-up) or
             "random-walk" (with a ball). If not given, "guided" where the fit has a normaliser, else "adaptive".
@@ -206,15 +207,10 @@ class Exchange:
     prior: Distribution | None = None
 
     def __post_init__(self) -> None:
-        if self.kernel is None:
-            following = self.inner_steps is None and math.prod(self.fit.data_shape) > MOST_WALKED
-            object.__setattr__(self, "kernel", "hmc" if following else "random-walk")
-        if self.outer is None:
-            object.__setattr__(self, "outer", "adaptive" if self.fit.normaliser is None else "guided")
-        if self.inner_steps is None:
-            object.__setattr__(self, "inner_steps", 10 if self.kernel == "hmc" else 100)
         for name, least in (("inner_steps", 1), ("bridges", 0), ("warmup", 0), ("thin", 1), ("window", 1)):
             value = getattr(self, name)
+            if value is None and name == "inner_steps":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
         for name in ("outer_size", "inner_size", "bridge_size"):
@@ -222,7 +218,7 @@ class Exchange:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, but a step size must be positive.")
         if isinstance(self.kernel, str) and self.kernel not in KERNELS:
             raise ValueError(f"kernel is {self.kernel!r}, but must be one of {', '.join(map(repr, KERNELS))}.")
-        if self.outer not in ("guided", "adaptive", "random-walk"):
+        if self.outer not in (None, "guided", "adaptive", "random-walk"):
             raise ValueError(f"outer is {self.outer!r}, but must be 'guided', 'adaptive' or 'random-walk'.")
         if self.start not in ("prior", "centre"):
             raise ValueError(f"start is {self.start!r}, but must be 'prior' or 'centre'.")
@@ -254,8 +250,16 @@ class Exchange:
             start="centre",
         )
 
+    def settled(self, numbers: int) -> "Exchange":
+        """The same with what was left open decided for an observation of so many numbers."""
+        following = self.inner_steps is None and numbers > MOST_WALKED
+        kernel = self.kernel or ("hmc" if following else "random-walk")
+        steps = self.inner_steps or (10 if kernel == "hmc" else 100)
+        outer = self.outer or ("adaptive" if self.fit.normaliser is None else "guided")
+        return replace(self, kernel=kernel, inner_steps=steps, outer=outer)
+
     def chain(self, *, iid: bool = False) -> ExchangeChain:
-        """The Markov chain that these settings describe."""
+        """The Markov chain that these settings describe; they must be `settled`."""
         fit = self.fit
         prior = fit.prior if self.prior is None else self.prior
         assert self.inner_steps is not None
@@ -295,19 +299,20 @@ class Exchange:
 
     def sample_each(self, key: PRNGKeyArray, observations: Float[np.ndarray, "n ..."], run: Run) -> list[Posterior]:
         """See `Method`."""
+        settled = self.settled(observations[0].size)
         forward = jax.vmap(self.fit.family.data_chart.forward)
         y = np.asarray(jax.vmap(forward)(observations) if run.iid else forward(observations))
-        chains = run_chains(key, self.chain(iid=run.iid), y, run)
+        chains = run_chains(key, settled.chain(iid=run.iid), y, run)
         sizes = {f"{name}_size": np.asarray(getattr(chains.states, name).size) for name in ("outer", "inner", "bridge")}
         numbers = {
             name: values for name, values in (chains.info | sizes).items() if self.bridges or "bridge" not in name
         }
         common = {
             "method": "Exchange",
-            "inner_steps": self.inner_steps,
+            "inner_steps": settled.inner_steps,
             "bridges": self.bridges,
-            "kernel": self.kernel if isinstance(self.kernel, str) else repr(self.kernel),
-            "outer": self.outer,
+            "kernel": settled.kernel if isinstance(settled.kernel, str) else repr(settled.kernel),
+            "outer": settled.outer,
             "seconds": chains.seconds,
         }
         return posteriors(self.fit, observations, chains.draws, numbers, common)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from suffice.posterior import Posterior
 from suffice.sampling.exchange import Exchange
+from suffice.sampling.kernels import KERNELS
 from suffice.sampling.running import sample
 
 
@@ -43,7 +44,8 @@ class InnerDrift:
     def __str__(self) -> str:
         rows = zip(self.posterior.names, self.mean_shift, self.mean_error, self.sd_ratio, self.sd_error, strict=True)
         lines = [f"{name}: mean {a:+.3f} ± {b:.3f} sd, sd × {c:.3f} ± {d:.3f}" for name, a, b, c, d in rows]
-        advice = f"kernel={self.posterior.info['kernel']!r}, inner_steps={2 * self.inner_steps}"
+        kernel = self.posterior.info["kernel"]  # a name, or the settings of a `Kernel`
+        advice = f"kernel={repr(kernel) if kernel in KERNELS else kernel}, inner_steps={2 * self.inner_steps}"
         verdict = "enough" if self.enough else f"too few: use {advice} or more"
         return "\n".join([*lines, f"{self.inner_steps} inner steps are {verdict}."])
 
@@ -59,6 +61,7 @@ def diagnose_inner(
     progress: bool = True,
 ) -> InnerDrift:
     """The drift of the posterior between `method.inner_steps` and twice that; arguments as for `sample`."""
+    method = method.settled(np.asarray(observed).size)
     keys, steps = jax.random.split(key), method.inner_steps
     assert steps is not None
     methods = (method, replace(method, inner_steps=2 * steps))
