@@ -23,6 +23,7 @@ from suffice.family.gaussian import ConditionalGaussian
 from suffice.family.normaliser import Normaliser
 from suffice.family.regression import Regression
 from suffice.family.residual import Residual, residual
+from suffice.fitting.held_out import HeldOut
 from suffice.fitting.history import History
 
 PIECE = 1000  # data whose statistics are found at a time
@@ -43,6 +44,8 @@ class Fit:
         envelope: where the training data lie.
         normaliser: A(θ) ≈ log Z(θ) up to a constant, of a family; the density of the statistics given θ, of a
             regression; None of a linear one.
+        held_out: how the fit places the parameters of data that it was not trained on; None where it was not looked
+            at: for regressions, and fewer than 200 held-out pairs.
     """
 
     module: ExponentialFamily | Regression
@@ -53,9 +56,10 @@ class Fit:
     parameter_chart: Chart | None = None
     envelope: Envelope | None = None
     normaliser: Normaliser | ConditionalGaussian | None = None
+    held_out: HeldOut | None = None
 
     kind: ClassVar[str] = "fit"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def __repr__(self) -> str:
         return f"Fit({type(self.module).__name__} of {', '.join(self.names)}, {self.history.epochs} epochs)"
@@ -155,6 +159,7 @@ class Fit:
         arrays: dict[str, np.ndarray] = {}
         code = encode(self.module, arrays)
         history, history_arrays = self.history.to_archive()
+        looked, looked_arrays = ({}, {}) if self.held_out is None else self.held_out.to_archive()
         manifest = {
             "module": code,
             "names": list(self.names),
@@ -164,8 +169,10 @@ class Fit:
             "parameter_chart": encode(self.parameter_chart, arrays),
             "envelope": encode(self.envelope, arrays),
             "normaliser": encode(self.normaliser, arrays),
+            "held_out": looked,
         }
-        return manifest, arrays | {f"history/{name}": array for name, array in history_arrays.items()}
+        others = {"history": history_arrays, "held_out": looked_arrays}
+        return manifest, arrays | {f"{part}/{name}": a for part, named in others.items() for name, a in named.items()}
 
     @classmethod
     def from_archive(cls, manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> "Fit":
@@ -180,9 +187,9 @@ class Fit:
         template: ExponentialFamily | Regression | None,
     ) -> "Fit":
         module = decode(manifest["module"], arrays, template)
-        prefix = "history/"
-        losses = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        history = History.from_archive(manifest["history"], losses)
+        names = tuple(manifest["names"])
+        history = History.from_archive(manifest["history"], _named(arrays, "history/"))
+        held_out = HeldOut.from_archive(names, manifest.get("held_out", {}), _named(arrays, "held_out/"))
         natural = None if template is None else getattr(template, "natural", None)
         normaliser = decode(manifest["normaliser"], arrays, SimpleNamespace(natural=natural))
         if (
@@ -193,14 +200,20 @@ class Fit:
             )
         return cls(
             module,
-            tuple(manifest["names"]),
+            names,
             history,
             manifest["settings"],
             decode_prior(manifest["prior"], arrays),
             decode(manifest["parameter_chart"], arrays),
             decode(manifest["envelope"], arrays),
             normaliser,
+            held_out,
         )
+
+
+def _named(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Those arrays whose names have the prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 @eqx.filter_jit

@@ -21,6 +21,7 @@ from suffice.family.gaussian import fit_gaussian
 from suffice.family.normaliser import fit_normaliser, statistics_of_rows
 from suffice.family.regression import Regression
 from suffice.family.statistics import Innovations
+from suffice.fitting.held_out import MOST, look_at_held_out
 from suffice.fitting.history import History
 from suffice.fitting.loop import train
 from suffice.fitting.refining import refine
@@ -69,7 +70,7 @@ def fit(
     objective = ScoreMatching() if objective is None else objective
     _require_simulations(model, sims)
     key_networks, key_training = jax.random.split(key)
-    key_refinement = jax.random.fold_in(key, 2)
+    key_refinement, key_look = (jax.random.fold_in(key, number) for number in (2, 3))
     settings = {"objective": repr(objective), "key": key_record(key), "simulations": list(sims.provenance)}
     if isinstance(objective, PosteriorMean) and objective.linear:
         good = resident(sims.good)
@@ -102,7 +103,11 @@ def fit(
         return replace(fitted, normaliser=fit_gaussian(fitted.parameter_chart, held_out.theta, statistics))
     rows = [part for batch in batches for part in (batch.theta, batch.y)]
     normaliser = fit_normaliser(module, fitted.parameter_chart, *rows)
-    return replace(fitted, normaliser=refine(key_refinement, module, normaliser, *rows, steps=training.refinement))
+    normaliser = refine(key_refinement, module, normaliser, *rows, steps=training.refinement)
+    seen = slice(MOST)
+    statistics = statistics_of_rows(module, np.asarray(batches[1].y[seen]))
+    looked = look_at_held_out(key_look, normaliser, model.names, held_out.theta[seen], statistics, pairs.theta)
+    return replace(fitted, normaliser=normaliser, held_out=looked)
 
 
 def _on_summaries(

@@ -52,6 +52,8 @@ def judge(
         favour.append(_convergence_words(posterior))
     if fit is not None and (words := training_doubt(fit)):
         milder.append(words)
+    if fit is not None and fit.held_out is not None:
+        (milder if fit.held_out.doubtful else favour).append(fit.held_out.words)
     if check is None:
         unknown.append("whether data simulated from the posterior look like the observation (predictive_check)")
     else:

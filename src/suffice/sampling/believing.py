@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from suffice.errors import SamplingWarning
+from suffice.fitting.held_out import TOO_FEW
 from suffice.posterior import Posterior
 
 RHAT = 1.01  # above which chains disagree (Vehtari et al., 2021)
@@ -92,6 +93,11 @@ def _convex(posterior: Posterior) -> float | None:
     return share if share > CONVEX else None
 
 
+def _overconfident(posterior: Posterior) -> float | None:
+    share = float(posterior.info.get("held_out_coverage", 1.0))
+    return share if share < TOO_FEW else None
+
+
 DOUBTS = (
     Doubt(_outside, min, "The observation is unlike the training data: only {:.2%} of them lie as far out. Check the "
           "data and the model, or simulate more around it."),
@@ -105,4 +111,7 @@ DOUBTS = (
     Doubt(_diverging, max, "Of the trajectories {:.1%} diverged: the posterior has corners that they miss."),
     Doubt(_convex, max, "The log-density is convex in some direction over {:.0%} of the posterior, as a badly fitted "
           "family makes it: use more statistics, more training or more simulations."),
+    Doubt(_overconfident, min, "The fit is too sure of itself: on held-out simulations its 90% intervals hold the "
+          "truth in {:.0%} only (fit.held_out). Train longer, simulate more, or take other statistics, such as those "
+          "of PosteriorMean()."),
 )  # fmt: skip

@@ -113,7 +113,9 @@ class Direct:
             chain = NutsChain(target, self.warmup, self.max_doublings, starts=starts)
             chains = run_chains(key, chain, evidence, run)
             draws, numbers = chains.draws, chains.info
-        common = {"method": "Direct", "sampler": self.sampler, "seconds": time.monotonic() - began}
+        common: dict[str, Any] = {"method": "Direct", "sampler": self.sampler, "seconds": time.monotonic() - began}
+        if self.fit.held_out is not None and self.prior is None:
+            common["held_out_coverage"] = float(self.fit.held_out.coverage.min())
         numbers = numbers | {"convex": _convexity(target, draws, evidence)}
         return posteriors(self.fit, observations, draws, numbers, common)
 
