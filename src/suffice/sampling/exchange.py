@@ -36,9 +36,7 @@ from suffice.sampling.target import Target
 
 Start = Literal["prior", "centre"]
 Outer = Literal["guided", "adaptive", "random-walk"]
-MOST_WALKED = (
-    20  # numbers in an observation up to which a random walk serves; measured: 10 (it does), 100 (it does not)
-)
+MOST_WALKED = 20  # numbers in an observation up to which a random walk serves: it does for 10, and not for 100
 
 
 class ExchangeState(NamedTuple):
