@@ -16,6 +16,7 @@ import suffice as sf
 from suffice.family import ExponentialFamily
 from suffice.family.normaliser import Normaliser, fit_normaliser
 from suffice.fitting.held_out import FEWEST, HeldOut, look_at_held_out
+from suffice.fitting.refining import tempered
 
 NAMES = ("first", "second")
 PRIOR = dist.Uniform(jnp.full(2, -4.0), jnp.full(2, 4.0)).to_event(1)
@@ -43,7 +44,7 @@ def look(statistics: np.ndarray | None = None, contrasts: int = 4000) -> HeldOut
     sims, normaliser = pairs()
     statistics = sims.x[4000:] if statistics is None else statistics
     found = look_at_held_out(
-        jax.random.key(1), normaliser, NAMES, sims.theta[4000:], statistics, sims.theta[:contrasts]
+        jax.random.key(1), normaliser, normaliser, NAMES, sims.theta[4000:], statistics, sims.theta[:contrasts]
     )
     assert found is not None
     return found
@@ -75,15 +76,11 @@ def test_a_fit_too_sure_of_itself_is_found_out(sharpened: bool) -> None:
     shifted = look(x + np.array([0.0, 1.0]))
     assert shifted.doubtful
     assert shifted.ranks[:, 1].mean() < 0.3 < 0.45 < shifted.ranks[:, 0].mean() < 0.55
-    power = 4.0 if sharpened else 0.25
-    changed = eqx.tree_at(
-        lambda part: (part.natural.network, part.polynomial, part.multipliers),
-        normaliser,
-        (lambda theta: power * theta, power * normaliser.polynomial, normaliser.multipliers),
-    )
-    found = look_at_held_out(jax.random.key(1), changed, NAMES, sims.theta[4000:], x, sims.theta[:4000])
+    changed = tempered(normaliser, 4.0 if sharpened else 0.25)
+    found = look_at_held_out(jax.random.key(1), changed, normaliser, NAMES, sims.theta[4000:], x, sims.theta[:4000])
     assert found is not None
     assert found.doubtful == sharpened
+    assert found.unrefined == look().coverage.min()
     assert (found.coverage.max() < 0.8) if sharpened else (found.coverage.min() > 0.95)
     assert found.gain < look().gain
 
@@ -91,7 +88,10 @@ def test_a_fit_too_sure_of_itself_is_found_out(sharpened: bool) -> None:
 def test_too_few_pairs_are_not_looked_at() -> None:
     sims, normaliser = pairs()
     few = slice(FEWEST - 1)
-    assert look_at_held_out(jax.random.key(1), normaliser, NAMES, sims.theta[few], sims.x[few], sims.theta) is None
+    assert (
+        look_at_held_out(jax.random.key(1), normaliser, normaliser, NAMES, sims.theta[few], sims.x[few], sims.theta)
+        is None
+    )
 
 
 def test_a_fit_keeps_it_and_its_posteriors_tell(tmp_path: Path) -> None:
@@ -104,9 +104,10 @@ def test_a_fit_keeps_it_and_its_posteriors_tell(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.ranks, fit.held_out.ranks)
     assert (again.words, again.own) == (fit.held_out.words, fit.held_out.own)
     assert repr(again).startswith("HeldOut(Of 500 held-out simulations, 90% intervals hold the truth in first ")
-    narrow = replace(fit, held_out=replace(fit.held_out, joint=np.full(500, 0.99)))
-    with pytest.warns(sf.SamplingWarning, match="too sure of itself.*hold the truth in 0% only"):
-        sf.sample(jax.random.key(3), sf.Direct(narrow), sims.x[0], num_draws=200, progress=False)
+    narrow = replace(fit, held_out=replace(fit.held_out, joint=np.full(500, 0.99), unrefined=0.125))
+    for method, share in ((sf.Direct(narrow), "0%"), (sf.Exchange(narrow, inner_steps=2, warmup=20), "12%")):
+        with pytest.warns(sf.SamplingWarning, match=f"too sure of itself.*hold the truth in {share} only"):
+            sf.sample(jax.random.key(3), method, sims.x[0], num_draws=100, progress=False)
     manifest, arrays = fit.to_archive()
     older = {name: array for name, array in arrays.items() if not name.startswith("held_out/")}
     manifest.pop("held_out")

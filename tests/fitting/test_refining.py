@@ -14,7 +14,7 @@ import suffice as sf
 from suffice.family import ExponentialFamily
 from suffice.family.normaliser import Normaliser, fit_normaliser
 from suffice.fitting import refining
-from suffice.fitting.refining import FEWEST, log_posterior_ratio, refine
+from suffice.fitting.refining import FEWEST, log_posterior_ratio, refine, tempered
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -99,6 +99,13 @@ def test_units_of_the_statistics_do_not_matter(refined: Normaliser) -> None:
 def test_a_right_family_stays_right() -> None:
     right = Rows(0.0)
     assert worst_error(right.refined()) < worst_error(right.normaliser) + 0.05
+
+
+def test_a_family_too_sure_by_an_order_of_magnitude_is_cooled() -> None:
+    rows = Rows(0.0)
+    right, rows.normaliser = worst_error(rows.normaliser), tempered(rows.normaliser, 40.0)
+    assert worst_error(rows.normaliser) > 20.0
+    assert worst_error(rows.refined()) < right + 0.2
 
 
 def test_no_steps_or_too_few_pairs_change_nothing(bent: Rows) -> None:

@@ -38,6 +38,7 @@ class HeldOut:
         gain: how much more probable the true parameters are than before the data, in nats, a mean; 0 for the prior,
             below 0 for a fit that is worse than none.
         own: the median probability of the true parameters among those tried; near 1, they are too few to look closely.
+        unrefined: the least of the shares that `coverage` has, before the refinement: with the η that `Exchange` uses.
     """
 
     names: tuple[str, ...]
@@ -45,6 +46,7 @@ class HeldOut:
     joint: Float[np.ndarray, " m"]
     gain: float
     own: float
+    unrefined: float
 
     def __repr__(self) -> str:
         return f"HeldOut({self.words})"
@@ -52,8 +54,7 @@ class HeldOut:
     @property
     def coverage(self) -> Float[np.ndarray, " q"]:
         """The share of central 90% intervals of each parameter that hold the truth, and of joint regions."""
-        within = np.abs(self.ranks - 0.5) < CENTRAL / 2
-        return np.append(within.mean(axis=0), np.mean(self.joint < CENTRAL))
+        return _coverage(np.column_stack([self.ranks, self.joint]))
 
     @property
     def doubtful(self) -> bool:
@@ -71,19 +72,23 @@ class HeldOut:
 
     def to_archive(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Plain values and arrays."""
-        return {"gain": self.gain, "own": self.own}, {"ranks": self.ranks, "joint": self.joint}
+        return {"gain": self.gain, "own": self.own, "unrefined": self.unrefined}, {
+            "ranks": self.ranks,
+            "joint": self.joint,
+        }
 
     @classmethod
     def from_archive(
         cls, names: tuple[str, ...], manifest: dict[str, Any], arrays: dict[str, np.ndarray]
     ) -> "HeldOut | None":
         """What was written; None if nothing was, as before layout 5 of a `Fit`."""
-        return cls(names, arrays["ranks"], arrays["joint"], manifest["gain"], manifest["own"]) if manifest else None
+        return cls(names, arrays["ranks"], arrays["joint"], **manifest) if manifest else None
 
 
 def look_at_held_out(
     key: PRNGKeyArray,
     normaliser: Normaliser,
+    unrefined: Normaliser,
     names: tuple[str, ...],
     theta: Float[ArrayLike, "m p"],
     statistics: Float[ArrayLike, "m s"],
@@ -94,6 +99,7 @@ def look_at_held_out(
     Args:
         key: splits the true parameters' own share.
         normaliser: η and A.
+        unrefined: those before the refinement.
         names: the parameters' names.
         theta: parameters of the held-out pairs.
         statistics: f of their data.
@@ -102,10 +108,25 @@ def look_at_held_out(
     truth, rows = np.asarray(theta)[:MOST], np.asarray(others)[:CONTRASTS]
     if len(truth) < FEWEST:
         return None
+    f = np.asarray(statistics)[:MOST]
+    split = np.asarray(jax.random.uniform(key, (len(truth), truth.shape[1] + 1)), np.float64)
+    placed, gain, own = _placed(normaliser, truth, f, rows, split)
+    before = placed if unrefined is normaliser else _placed(unrefined, truth, f, rows, split)[0]
+    return HeldOut(names, placed[:, :-1], placed[:, -1], gain, own, float(_coverage(before).min()))
+
+
+def _placed(
+    normaliser: Normaliser,
+    truth: Float[np.ndarray, "m p"],
+    statistics: Float[np.ndarray, "m s"],
+    others: Float[np.ndarray, "n p"],
+    split: Float[np.ndarray, "m q"],
+) -> tuple[Float[np.ndarray, "m q"], float, float]:
+    """Ranks of the true parameters, the joint one last; the gain; and their own probability."""
     eta, constants = (
-        np.asarray(part, np.float64) for part in _parts(normaliser, jnp.asarray(np.concatenate([truth, rows])))
+        np.asarray(part, np.float64) for part in _parts(normaliser, jnp.asarray(np.concatenate([truth, others])))
     )
-    f, num = np.asarray(statistics, np.float64)[:MOST] - np.asarray(normaliser.centre, np.float64), len(truth)
+    f, num = np.asarray(statistics, np.float64) - np.asarray(normaliser.centre, np.float64), len(truth)
     own = np.sum(f * eta[:num], axis=1) - constants[:num]
     values = np.column_stack([own, f @ eta[num:].T - constants[num:]])
     peak = values.max(axis=1, keepdims=True)
@@ -113,11 +134,16 @@ def look_at_held_out(
     total = weights.sum(axis=1, keepdims=True)
     gains = own - peak[:, 0] - np.log(total[:, 0]) + np.log(values.shape[1])
     weights /= total
-    split = np.asarray(jax.random.uniform(key, (num, truth.shape[1] + 1)), np.float64) * weights[:, :1]
-    below = [np.sum(weights[:, 1:] * (rows[:, k] < truth[:, k, None]), axis=1) for k in range(truth.shape[1])]
+    below = [np.sum(weights[:, 1:] * (others[:, k] < truth[:, k, None]), axis=1) for k in range(truth.shape[1])]
     likelier = np.sum(weights * (values > own[:, None]), axis=1)
-    placed = np.column_stack([*below, likelier]) + split
-    return HeldOut(names, placed[:, :-1], placed[:, -1], float(gains.mean()), float(np.median(weights[:, 0])))
+    ranks = np.column_stack([*below, likelier]) + split * weights[:, :1]
+    return ranks, float(gains.mean()), float(np.median(weights[:, 0]))
+
+
+def _coverage(placed: Float[np.ndarray, "m q"]) -> Float[np.ndarray, " q"]:
+    """The shares of intervals that hold the truth; the last column is the joint one."""
+    within = np.abs(placed[:, :-1] - 0.5) < CENTRAL / 2
+    return np.append(within.mean(axis=0), np.mean(placed[:, -1] < CENTRAL))
 
 
 @eqx.filter_jit

@@ -7,7 +7,9 @@ and Q are improved by maximum likelihood of the posterior. Given yⱼ, the param
     π(θⱼ|yⱼ) / π(θⱼ) = exp(s(yⱼ, θⱼ)) / E_π[exp(s(yⱼ, θ))],    s(y, θ) = η(θ)·f(y) − A(θ),
 
 times as probable as before, and the mean over the prior is one over other training parameters, which are draws of it.
-The mean of the logarithm is highest at the true likelihood ratio, for any number of them.
+The mean of the logarithm is highest at the true likelihood ratio, for any number of them. A family that is far from the
+truth can be too sure of itself by orders of magnitude, too far for small steps; so s is first multiplied by that of a
+few powers that serves training pairs best, 1 where the family is good.
 Held-out pairs choose how long; and not at all, unless they gain by more than twice the standard error of the gain.
 """
 
@@ -29,6 +31,7 @@ LOOKS = 12  # at the held-out pairs
 CONTRASTS = 4000  # training parameters that held-out pairs are contrasted with, at most
 HELD_OUT = 1000  # pairs that are looked at, at most
 RATE = 1e-3
+POWERS = (1.0, 0.3, 0.1, 0.03, 0.01)  # that s is multiplied by before the first step, one of them
 
 
 class _Rows(NamedTuple):
@@ -90,11 +93,18 @@ def log_posterior_ratio(
     return jnp.diagonal(values) - jax.nn.logsumexp(values, axis=1) + jnp.log(len(theta))
 
 
+def tempered(normaliser: Normaliser, power: Float[ArrayLike, ""]) -> Normaliser:
+    """The normaliser of `power` times s: η and Q multiplied by it."""
+    parts = (normaliser.natural.scale / power, normaliser.polynomial * power)
+    return eqx.tree_at(lambda module: (module.natural.scale, module.polynomial), normaliser, parts)
+
+
 @eqx.filter_jit
 def _refined(key: PRNGKeyArray, normaliser: Normaliser, training: _Rows, held_out: _Rows, steps: int) -> Normaliser:
-    changes, rest = eqx.partition(normaliser, _changing(normaliser))
-    scales = _scales(normaliser, training)
     batch = min(BATCH, len(training.theta))
+    some = jax.tree.map(lambda part: part[:batch], training)
+    changes, rest = eqx.partition(_cooled(normaliser, some), _changing(normaliser))
+    scales = _scales(eqx.combine(changes, rest), training)
     schedule = optax.cosine_onecycle_schedule(steps * LOOKS, RATE, pct_start=0.1, final_div_factor=1e3)
     optimiser = optax.chain(optax.scale_by_adam(), optax.scale_by_learning_rate(schedule))
 
@@ -108,23 +118,42 @@ def _refined(key: PRNGKeyArray, normaliser: Normaliser, training: _Rows, held_ou
         updates, state = optimiser.update(gradient, state)
         return (optax.apply_updates(changes, _scaled(updates, scales)), state), None
 
-    def held_out_ratios(changes: PyTree) -> Float[Array, " m"]:
+    def held_out_ratios(candidate: Normaliser) -> Float[Array, " m"]:
         theta = jnp.concatenate([held_out.theta, training.theta[:CONTRASTS]])
-        return log_posterior_ratio(eqx.combine(changes, rest), held_out.statistics, theta)
+        return log_posterior_ratio(candidate, held_out.statistics, theta)
+
+    def gained(changes: PyTree) -> Float[Array, ""]:
+        """What held-out pairs gain; 0 if that may be chance, or is not finite."""
+        gains = held_out_ratios(eqx.combine(changes, rest)) - at_first
+        gain, error = jnp.mean(gains), jnp.std(gains) / jnp.sqrt(len(gains))
+        return jnp.where(gain > 2.0 * error, gain, 0.0)
 
     def look(carried: tuple[PyTree, PyTree, PyTree, Array], keys: Array) -> tuple[PyTree, None]:
         changes, state, best, most = carried
         (changes, state), _ = jax.lax.scan(step, (changes, state), keys)
-        gains = held_out_ratios(changes) - at_first
-        gain, error = jnp.mean(gains), jnp.std(gains) / jnp.sqrt(len(gains))
-        better = (gain > most) & (gain > 2.0 * error)  # false where it is not finite
-        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), changes, best)
-        return (changes, state, best, jnp.where(better, gain, most)), None
+        gain = gained(changes)
+        best = jax.tree.map(lambda new, old: jnp.where(gain > most, new, old), changes, best)
+        return (changes, state, best, jnp.maximum(gain, most)), None
 
-    at_first = held_out_ratios(changes)
-    start = (changes, optimiser.init(changes), changes, jnp.zeros_like(scales.polynomial))
-    (_, _, best, _), _ = jax.lax.scan(look, start, jax.random.split(key, (LOOKS, steps)))
-    return eqx.combine(best, rest)
+    at_first = held_out_ratios(normaliser)
+    start = (changes, optimiser.init(changes), changes, gained(changes))
+    (_, _, best, most), _ = jax.lax.scan(look, start, jax.random.split(key, (LOOKS, steps)))
+    arrays, others = eqx.partition(normaliser, eqx.is_array)
+    kept = jax.tree.map(
+        lambda new, old: jnp.where(most > 0.0, new, old), eqx.filter(eqx.combine(best, rest), eqx.is_array), arrays
+    )
+    return eqx.combine(kept, others)
+
+
+def _cooled(normaliser: Normaliser, rows: _Rows) -> Normaliser:
+    """The normaliser at the power that gives the parameters of these pairs the highest posterior probability."""
+
+    def fitness(power: Array) -> Float[Array, ""]:
+        return jnp.mean(log_posterior_ratio(tempered(normaliser, power), rows.statistics, rows.theta))
+
+    powers = jnp.asarray(POWERS, normaliser.centre.dtype)
+    values = jax.lax.map(fitness, powers)
+    return tempered(normaliser, powers[jnp.argmax(jnp.nan_to_num(values, nan=-jnp.inf))])
 
 
 def _changing(normaliser: Normaliser) -> PyTree[bool]:

@@ -102,11 +102,12 @@ def fit(
         statistics = statistics_of_rows(module, np.asarray(batches[1].y))
         return replace(fitted, normaliser=fit_gaussian(fitted.parameter_chart, held_out.theta, statistics))
     rows = [part for batch in batches for part in (batch.theta, batch.y)]
-    normaliser = fit_normaliser(module, fitted.parameter_chart, *rows)
-    normaliser = refine(key_refinement, module, normaliser, *rows, steps=training.refinement)
+    unrefined = fit_normaliser(module, fitted.parameter_chart, *rows)
+    normaliser = refine(key_refinement, module, unrefined, *rows, steps=training.refinement)
     seen = slice(MOST)
     statistics = statistics_of_rows(module, np.asarray(batches[1].y[seen]))
-    looked = look_at_held_out(key_look, normaliser, model.names, held_out.theta[seen], statistics, pairs.theta)
+    some = (held_out.theta[seen], statistics, pairs.theta)
+    looked = look_at_held_out(key_look, normaliser, unrefined, model.names, *some)
     return replace(fitted, normaliser=normaliser, held_out=looked)
 
 

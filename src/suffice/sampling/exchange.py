@@ -305,7 +305,7 @@ class Exchange:
         numbers = {
             name: values for name, values in (chains.info | sizes).items() if self.bridges or "bridge" not in name
         }
-        common = {
+        common: dict[str, Any] = {
             "method": "Exchange",
             "inner_steps": settled.inner_steps,
             "bridges": self.bridges,
@@ -313,6 +313,8 @@ class Exchange:
             "outer": settled.outer,
             "seconds": chains.seconds,
         }
+        if self.fit.held_out is not None and self.prior is None:
+            common["held_out_coverage"] = self.fit.held_out.unrefined
         return posteriors(self.fit, observations, chains.draws, numbers, common)
 
 
