@@ -152,7 +152,8 @@ class Problem:
         normaliser = fit_normaliser(fit.family, fit.parameter_chart, *rows)
         yield f"{label}, normaliser after", replace(fit, normaliser=normaliser)
         key, steps = jax.random.fold_in(self.key, 2), self.training.refinement
-        refined = refine(key, fit.family, normaliser, *rows, steps=steps)
+        given = {"prior": self.model.prior, "chart": fit.parameter_chart, "steps": steps}
+        refined = refine(key, fit.family, normaliser, *rows, **given)
         if not eqx.tree_equal(refined, normaliser):
             yield f"{label}, and refined", replace(fit, normaliser=refined)
 

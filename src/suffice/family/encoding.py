@@ -21,6 +21,7 @@ from suffice.family.exponential import ExponentialFamily, SharedBase
 from suffice.family.gaussian import ConditionalGaussian
 from suffice.family.natural import Natural
 from suffice.family.normaliser import Normaliser
+from suffice.family.region import Region
 from suffice.family.regression import Regression
 from suffice.family.statistics import AdditiveMarkov, Affine, DeepSet, Innovations, Mlp, PartiallyExchangeable, softplus
 
@@ -34,6 +35,7 @@ _MODULES: dict[str, type[eqx.Module]] = {
         Envelope,
         Normaliser,
         ConditionalGaussian,
+        Region,
         Chart,
         Mlp,
         DeepSet,

@@ -21,6 +21,7 @@ from suffice.family.envelope import Envelope, features
 from suffice.family.exponential import ExponentialFamily
 from suffice.family.gaussian import ConditionalGaussian
 from suffice.family.normaliser import Normaliser
+from suffice.family.region import Region
 from suffice.family.regression import Regression
 from suffice.family.residual import Residual, residual
 from suffice.fitting.held_out import HeldOut
@@ -46,6 +47,7 @@ class Fit:
             regression; None of a linear one.
         held_out: how the fit places the parameters of data that it was not trained on; None where it was not looked
             at: for regressions, and fewer than 200 held-out pairs.
+        region: where the training parameters lie, which `Direct` does not leave.
     """
 
     module: ExponentialFamily | Regression
@@ -57,6 +59,7 @@ class Fit:
     envelope: Envelope | None = None
     normaliser: Normaliser | ConditionalGaussian | None = None
     held_out: HeldOut | None = None
+    region: Region | None = None
 
     kind: ClassVar[str] = "fit"
     version: ClassVar[int] = 5
@@ -170,6 +173,7 @@ class Fit:
             "envelope": encode(self.envelope, arrays),
             "normaliser": encode(self.normaliser, arrays),
             "held_out": looked,
+            "region": encode(self.region, arrays),
         }
         others = {"history": history_arrays, "held_out": looked_arrays}
         return manifest, arrays | {f"{part}/{name}": a for part, named in others.items() for name, a in named.items()}
@@ -208,6 +212,7 @@ class Fit:
             decode(manifest["envelope"], arrays),
             normaliser,
             held_out,
+            decode(manifest.get("region"), arrays),
         )
 
 

@@ -19,6 +19,7 @@ from suffice.family.envelope import envelope_of
 from suffice.family.exponential import ExponentialFamily
 from suffice.family.gaussian import fit_gaussian
 from suffice.family.normaliser import fit_normaliser, statistics_of_rows
+from suffice.family.region import region_of
 from suffice.family.regression import Regression
 from suffice.family.statistics import Innovations
 from suffice.fitting.held_out import MOST, look_at_held_out
@@ -103,7 +104,15 @@ def fit(
         return replace(fitted, normaliser=fit_gaussian(fitted.parameter_chart, held_out.theta, statistics))
     rows = [part for batch in batches for part in (batch.theta, batch.y)]
     unrefined = fit_normaliser(module, fitted.parameter_chart, *rows)
-    normaliser = refine(key_refinement, module, unrefined, *rows, steps=training.refinement)
+    normaliser = refine(
+        key_refinement,
+        module,
+        unrefined,
+        *rows,
+        prior=model.prior,
+        chart=fitted.parameter_chart,
+        steps=training.refinement,
+    )
     seen = slice(MOST)
     statistics = statistics_of_rows(module, np.asarray(batches[1].y[seen]))
     some = (held_out.theta[seen], statistics, pairs.theta)
@@ -135,7 +144,8 @@ def _finished(
 ) -> Fit:
     """The fit, with what later steps need to know of the prior and of the training pairs."""
     chart = model.parameter_chart(theta)
-    return Fit(module, model.names, history, settings, model.prior, chart, envelope_of(module, y))
+    envelope, region = envelope_of(module, y), region_of(chart, theta)
+    return Fit(module, model.names, history, settings, model.prior, chart, envelope, region=region)
 
 
 def default_training(model: Model, objective: Objective) -> Training:

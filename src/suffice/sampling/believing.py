@@ -17,6 +17,7 @@ TAIL = 1e-3  # share of training data beyond which a point counts as unlike them
 MODES = 1.0  # spread of the chains' means in their own spreads, above which they are in different modes
 DIVERGING = 0.01  # share of trajectories that may diverge
 CONVEX = 0.5  # share of the posterior in which its log-density may be convex in some direction
+BEYOND = 0.05  # share of draws that may lie at the edge of the training parameters
 WANDERING = 0.05  # share of auxiliary data unlike the training data that is too much
 
 
@@ -55,7 +56,7 @@ def _disagreement(posterior: Posterior) -> float | None:
 def _too_few(posterior: Posterior) -> float | None:
     measures = posterior.convergence
     least = float(min(np.min(measures.ess_bulk), np.min(measures.ess_tail)))
-    return least if least < FEWEST * len(posterior.draws) else None
+    return None if least >= FEWEST * len(posterior.draws) else least  # nan, of a draw or two, is too few as well
 
 
 def _stuck(posterior: Posterior) -> float | None:
@@ -75,7 +76,7 @@ def _outside(posterior: Posterior) -> float | None:
 
 def _several_modes(posterior: Posterior) -> float | None:
     """The spread of the chains' means in units of their own spread."""
-    if posterior.weights is not None or len(posterior.draws) < 2:
+    if posterior.weights is not None or min(posterior.draws.shape[:2]) < 2:
         return None
     between = posterior.draws.mean(axis=1).std(axis=0)
     within = np.sqrt(np.mean(posterior.draws.var(axis=1), axis=0))
@@ -98,6 +99,11 @@ def _overconfident(posterior: Posterior) -> float | None:
     return share if share < TOO_FEW else None
 
 
+def _beyond(posterior: Posterior) -> float | None:
+    share = float(posterior.info.get("beyond_training", 0.0))
+    return share if share > BEYOND else None
+
+
 DOUBTS = (
     Doubt(_outside, min, "The observation is unlike the training data: only {:.2%} of them lie as far out. Check the "
           "data and the model, or simulate more around it."),
@@ -114,4 +120,6 @@ DOUBTS = (
     Doubt(_overconfident, min, "The fit is too sure of itself: on held-out simulations its 90% intervals hold the "
           "truth in {:.0%} only (fit.held_out). Train longer, simulate more, or take other statistics, such as those "
           "of PosteriorMean()."),
+    Doubt(_beyond, max, "Of the draws {:.0%} lie at the edge of the training parameters or beyond, where the fit knows "
+          "nothing: simulate more, or from a prior that is wider there."),
 )  # fmt: skip

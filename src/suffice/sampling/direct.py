@@ -77,12 +77,7 @@ class Direct:
     @property
     def target(self) -> Target:
         """The log-posterior that these settings describe."""
-        fit = self.fit
-        prior = fit.prior if self.prior is None else self.prior
-        assert prior is not None
-        assert fit.parameter_chart is not None
-        assert fit.normaliser is not None
-        return Target(fit.normaliser, prior, fit.parameter_chart)
+        return Target.of(self.fit, self.prior)
 
     def observation(self, observed: ArrayLike, *, iid: bool) -> np.ndarray:
         """See `Method`."""

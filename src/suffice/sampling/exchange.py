@@ -271,7 +271,7 @@ class Exchange:
             prior,
             fit.parameter_chart,
             fit.envelope,
-            self._guide(prior),
+            Guide(Target.of(fit, prior)) if self.outer == "guided" else None,
             (self.outer_size, self.inner_size, self.bridge_size),
             self.inner_steps,
             self.bridges,
@@ -283,13 +283,6 @@ class Exchange:
             self.window,
             iid,
         )
-
-    def _guide(self, prior: Distribution) -> Guide | None:
-        if self.outer != "guided":
-            return None
-        assert self.fit.normaliser is not None
-        assert self.fit.parameter_chart is not None
-        return Guide(Target(self.fit.normaliser, prior, self.fit.parameter_chart))
 
     def observation(self, observed: ArrayLike, *, iid: bool) -> np.ndarray:
         """See `Method`."""
