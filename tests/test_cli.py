@@ -1,6 +1,7 @@
 """The command, as a user calls it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import jax
@@ -65,6 +66,36 @@ def test_a_stage_is_done_again_only_if_told_and_only_alike(run: Path) -> None:
     before = (run / "fit.npz").stat().st_mtime_ns
     assert "Fitted in" in call("fit", "gamma", "--run", run, "--epochs", 4, "--resume").output
     assert (run / "fit.npz").stat().st_mtime_ns == before
+
+
+def test_a_stage_tells_that_its_inputs_have_changed(run: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data.npy"
+    shutil.copytree(run / "simulations", tmp_path / "simulations")
+    np.save(data, np.load(run / "data.npy"))
+    fit = ("fit", "gamma", "--run", tmp_path, "--epochs", 1)
+    arguments = ("sample", "gamma", data, "--run", tmp_path, "--draws", 120)
+    call(*fit, "--quiet")
+    call(*arguments, "--quiet")
+    call(*arguments, "--resume", "--quiet")
+    np.save(data, 2.0 * np.load(data))
+    assert "data_fingerprint: " in refused(*arguments, "--resume")
+
+    np.save(data, 0.5 * np.load(data))
+    shutil.copytree(run / "simulations", tmp_path / "other" / "simulations")
+    call("fit", "gamma", "--run", tmp_path / "other", "--epochs", 1, "--seed", 1, "--quiet")
+    shutil.copy(tmp_path / "other" / "fit.npz", tmp_path)
+    assert "fit_fingerprint: " in refused(*arguments, "--resume")
+    assert "sampled from another fit" in refused("report", "gamma", "--run", tmp_path)
+    call("simulate", "gamma", "--num", 700, "--run", tmp_path, "--quiet")
+    assert "simulations: 600 → 700" in refused(*fit, "--resume")
+
+
+def test_doubts_are_repeated_when_a_posterior_is_shown_again(run: Path, tmp_path: Path) -> None:
+    shutil.copy(run / "fit.npz", tmp_path)
+    arguments = ("sample", "gamma", run / "data.npy", "--run", tmp_path, "--draws", 30, "--json")
+    told = json.loads(call(*arguments).stdout)
+    assert "too few effective draws" in told["warnings"][0]
+    assert json.loads(call(*arguments, "--resume").stdout)["warnings"] == told["warnings"]
 
 
 def test_scripts_get_one_json_object(run: Path) -> None:

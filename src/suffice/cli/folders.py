@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from suffice import storage
+from suffice.checkpoint import fingerprint
 from suffice.errors import StorageError
+from suffice.fitting import Fit
+from suffice.simulation import Simulations
 
 STAGES = ("simulate", "fit", "sample", "check", "calibrate")  # each has a key of its own
 SETTINGS = "settings.json"
+SEEN = 1000  # simulations whose x is part of their fingerprint; another simulator shows in fewer
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,37 @@ class RunFolder:
             raise StorageError(f"{self.path} has no {path.name} yet: run `suffice {command}` first.")
         return path
 
+    def require_sampled_from(self, fitted: Fit, posterior: Path) -> None:
+        """Raise if `posterior` is of another fit than the one in the folder."""
+        known = self.settings().get("sample", {}).get("fit_fingerprint")
+        if known is not None and known != _of_fit(fitted):
+            raise StorageError(
+                f"{posterior} was sampled from another fit than {self.fit} holds by now. Sample again, into another "
+                "folder."
+            )
+
 
 def stage_key(seed: int, stage: str) -> PRNGKeyArray:
     """The key of a stage: a function of the seed and the stage's name alone."""
     return jax.random.fold_in(jax.random.key(seed), STAGES.index(stage))
+
+
+def inputs_of_fit(sims: Simulations) -> dict[str, Any]:
+    """What tells these simulations from others, for the settings of a stage that is made from them."""
+    return {
+        "simulations": len(sims),
+        "simulations_fingerprint": _short((sims.theta, sims.status, np.asarray(sims.x[:SEEN]))),
+    }
+
+
+def inputs_of_sample(observed: np.ndarray, fitted: Fit) -> dict[str, Any]:
+    """The same of data and fit."""
+    return {"data_fingerprint": _short(observed), "fit_fingerprint": _of_fit(fitted)}
+
+
+def _of_fit(fitted: Fit) -> str:
+    return _short((fitted.module, fitted.normaliser))  # a fit that was made again with the same numbers is the same
+
+
+def _short(values: Any) -> str:
+    return fingerprint(values)[:16]

@@ -23,7 +23,7 @@ from suffice.cli.application import (
     speaking,
 )
 from suffice.cli.data import observed_in
-from suffice.cli.folders import RunFolder, stage_key
+from suffice.cli.folders import RunFolder, inputs_of_fit, inputs_of_sample, stage_key
 from suffice.cli.methods import METHODS, method_of
 from suffice.cli.models import model_of
 from suffice.diagnostics import calibrate, predictive_check
@@ -34,6 +34,7 @@ from suffice.posterior import Posterior
 from suffice.report import judge
 from suffice.report import report as write_report
 from suffice.sampling import sample_each
+from suffice.sampling.believing import note_doubts
 from suffice.simulation import merge as join
 from suffice.simulation import simulate as make_simulations
 
@@ -112,7 +113,7 @@ def fit_command(
         folder, made, chosen = RunFolder(run, resume=resume), model_of(model), OBJECTIVES[objective]()
         sims = storage.load(folder.need(folder.simulations, f"simulate {model} --run {run}"))
         asked = {"model": model, "objective": objective, "epochs": epochs, "seed": seed}
-        if not folder.begin("fit", asked, folder.fit):
+        if not folder.begin("fit", asked | inputs_of_fit(sims), folder.fit):
             training = default_training(made, chosen)
             training = training if epochs is None else replace(training, epochs=epochs)
             kept = folder.checkpoint("fit")
@@ -160,13 +161,17 @@ def sample_command(
         for row in rows:
             chosen.observation(row, iid=iid)  # refuse it before anything is written
         asked = {"model": model, "data": str(data), "method": method, "draws": draws, "chains": chains, "seed": seed}
+        asked |= {"iid": iid, "each": each} | inputs_of_sample(observed, fitted)
         paths = [run / f"posterior-{i}.npz" for i in range(len(observed))] if each else [folder.posterior]
-        if not folder.begin("sample", asked | {"iid": iid, "each": each}, paths[-1]):
-            key, rows = stage_key(seed, "sample"), observed if each else observed[None]
+        there = folder.begin("sample", asked, paths[-1])
+        if not there:
+            key = stage_key(seed, "sample")
             found = sample_each(key, chosen, rows, num_draws=draws, num_chains=chains, iid=iid, progress=voice.progress)
             for path, posterior in zip(paths, found, strict=True):
                 posterior.save(path)
         posteriors = [storage.load(path) for path in paths]
+        if there:
+            note_doubts(posteriors)  # as loudly as when they were made
         for path, posterior in zip(paths[:5], posteriors[:5], strict=True):
             voice.say(f"{path}:", _summary(posterior))
         if len(paths) > 5:
@@ -205,6 +210,7 @@ def report_command(
         folder, made = RunFolder(run), model_of(model)
         posterior: Posterior = storage.load(folder.need(folder.posterior, f"sample {model} DATA --run {run}"))
         fitted = storage.load(folder.need(folder.fit, f"fit {model} --run {run}"))
+        folder.require_sampled_from(fitted, folder.posterior)
         check = predictive_check(
             stage_key(seed, "check"), made, posterior, posterior.info["observed"], executor=executor
         )
