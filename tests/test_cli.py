@@ -193,6 +193,33 @@ def test_data_is_read_from_csv_npy_and_parquet(tmp_path: Path) -> None:
     assert observed_in(tmp_path / "rows.npy", gamma, many=True).shape == (2, 10)
 
 
+def test_csv_files_may_have_semicolons(tmp_path: Path) -> None:
+    gamma, values = sf.zoo.gamma(), np.arange(1.0, 11.0)
+    table = pd.DataFrame([values, values + 1], columns=[f"x{i}" for i in range(10)])
+    for header in (True, False):
+        table.to_csv(tmp_path / "rows.csv", sep=";", index=False, header=header)
+        np.testing.assert_array_equal(observed_in(tmp_path / "rows.csv", gamma, many=True), table.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<0.1,2\n3,4\n", "'<0.1' in row 1, column 1"),
+        ("<0.1,<0.1\n3,4\n5,6\n", "'<0.1' in row 1, column 1"),
+        ("1,low\n3,4\n", "'low' in row 1, column 2"),
+        ("a,b\n1,2\n3,4 mg\n", "'4 mg' in row 3, column 2"),
+        ("a;b\n1,5;2\n", "'1,5' in row 2, column 1"),
+        ("1,5;2\n2;3\n", "'5;2' in row 1, column 2"),
+        ("1 2\n3 4\n", "'1 2' in row 1, column 1"),
+    ],
+)
+def test_a_bad_cell_is_named(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(ValueError, match="decimal points") as refusal:
+        observed_in(tmp_path / "x.csv", sf.zoo.gamma(), many=True)
+    assert words in str(refusal.value)
+
+
 def test_bad_data_is_refused_in_a_sentence(run: Path, tmp_path: Path) -> None:
     (tmp_path / "words.csv").write_text("1,2\n3,four\n")
     np.save(tmp_path / "short.npy", np.ones(9))
