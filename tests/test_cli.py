@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -11,8 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import suffice as sf
+from suffice.abc import Rejection
 from suffice.cli import app
 from suffice.cli.data import observed_in
+from suffice.cli.methods import METHODS, method_behind, method_of
 from suffice.cli.models import MODELS, model_of
 
 runner = CliRunner()
@@ -125,6 +128,33 @@ def test_a_report_is_written(run: Path) -> None:
     page = (run / "report.html").read_text()
     assert "Not looked at" in page
     assert "Predictive check" in page
+
+
+def test_a_report_calibrates_the_method_of_its_posterior(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "rejection", lambda model, fit, where: Rejection(model, fit.statistics, budget=20_000))
+    for name in ("settings.json", "fit.npz"):
+        shutil.copy(run / name, tmp_path)
+    arguments = ("report", "gamma", "--run", tmp_path)
+    posterior = sf.sample(jax.random.key(0), METHODS["rejection"](sf.zoo.gamma(), sf.load(run / "fit.npz"), None),
+                          np.load(run / "data.npy"))  # fmt: skip
+    posterior.save(tmp_path / "posterior.npz")
+    told = call(*arguments).output
+    assert "Calibration of Rejection: " in told
+    assert "Calibration of Rejection" in (tmp_path / "report.html").read_text()
+    replace(posterior, info=posterior.info | {"method": "Annealing"}).save(tmp_path / "posterior.npz")
+    told = call(*arguments).output
+    assert "Check it first" in told or "Do not believe it" in told
+    assert "Not calibrated: annealing would simulate anew" in " ".join(told.split())
+    assert "whether Annealing is calibrated" in (tmp_path / "report.html").read_text()
+
+
+def test_every_method_is_known_by_its_posteriors(run: Path) -> None:
+    fit = sf.load(run / "fit.npz")
+    for name in METHODS:
+        kind = type(method_of(name, sf.zoo.gamma(), fit)).__name__
+        assert method_behind(sf.Posterior(np.zeros((1, 1, 2)), fit.names, info={"method": kind})) == name
 
 
 def test_methods_are_compared(run: Path) -> None:

@@ -1,10 +1,12 @@
 """Methods by name, with their default settings."""
 
+import re
 from collections.abc import Callable
 
 from suffice.abc import Annealing, MarkovAbc, PopulationAbc, Rejection, SequentialAbc
 from suffice.fitting import Fit
 from suffice.model import Model
+from suffice.posterior import Posterior
 from suffice.sampling import Direct, Exchange
 from suffice.sampling.running import Method
 from suffice.simulation import Where
@@ -22,9 +24,16 @@ METHODS: dict[str, Callable[[Model, Fit, Where], Method]] = {
     "ratio-estimation": lambda model, fit, where: RatioEstimation(model, fit.statistics, executor=where),
 }
 
+AMORTISED = ("direct", "exchange", "rejection")  # do not simulate anew for each observation
+
 
 def method_of(name: str, model: Model, fit: Fit, executor: Where = None) -> Method:
     """The method of that name, on this fit or with its statistics; `executor` says where it simulates, if it does."""
     if name not in METHODS:
         raise ValueError(f"There is no method {name!r}. The methods are: {', '.join(METHODS)}.")
     return METHODS[name](model, fit, executor)
+
+
+def method_behind(posterior: Posterior) -> str:
+    """The name of the method that made a posterior, as above; of another method, its own."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "-", str(posterior.info.get("method", "unknown"))).lower()

@@ -24,7 +24,7 @@ from suffice.cli.application import (
 )
 from suffice.cli.data import observed_in
 from suffice.cli.folders import RunFolder, inputs_of_fit, inputs_of_sample, stage_key
-from suffice.cli.methods import METHODS, method_of
+from suffice.cli.methods import AMORTISED, METHODS, method_behind, method_of
 from suffice.cli.models import model_of
 from suffice.diagnostics import calibrate, predictive_check
 from suffice.fitting import fit
@@ -38,6 +38,7 @@ from suffice.sampling.believing import note_doubts
 from suffice.simulation import merge as join
 from suffice.simulation import simulate as make_simulations
 
+CALIBRATION = 100  # data sets to calibrate on, unless told
 OBJECTIVES = {"sm": ScoreMatching, "ssm": SlicedScoreMatching, "posterior-mean": PosteriorMean}
 
 Data = Annotated[Path, typer.Argument(help="The data: a .csv, .npy or .parquet file.")]
@@ -194,8 +195,14 @@ def sample_command(
 def report_command(
     model: ModelName,
     run: Folder = Path("run"),
-    method: Annotated[str, typer.Option(help="What is calibrated: as for `suffice sample`.")] = "direct",
-    calibration: Annotated[int, typer.Option(help="Simulations to calibrate on; 0 for none.", min=0)] = 100,
+    calibration: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulations on which the method of the posterior is calibrated; 0 for none. If not given, 100, but "
+            "none for methods that simulate anew for each of them.",
+            min=0,
+        ),
+    ] = None,
     workers: Workers = None,
     dask: Dask = "",
     seed: Seed = 0,
@@ -214,11 +221,12 @@ def report_command(
         check = predictive_check(
             stage_key(seed, "check"), made, posterior, posterior.info["observed"], executor=executor
         )
-        found = None
-        if calibration:
+        found, method = None, method_behind(posterior)
+        number = (CALIBRATION if method in AMORTISED else 0) if calibration is None else calibration
+        if number:
             chosen = method_of(method, made, fitted, executor)
             key = stage_key(seed, "calibrate")
-            found = calibrate(key, made, chosen, num=calibration, executor=executor, progress=voice.progress)
+            found = calibrate(key, made, chosen, num=number, executor=executor, progress=voice.progress)
         predictive = None
         if made.markov_order is not None and not posterior.info.get("iid"):
             predictive = posterior.predictive(stage_key(seed, "check"), made, 500, executor=executor)
@@ -228,7 +236,15 @@ def report_command(
         )  # fmt: skip
         judgement = judge(posterior, fitted, check, found)
         voice.say(f"[bold]{judgement.verdict.value}.[/bold] {' '.join(judgement.against)}", f"Written to {path}.")
-        voice.note(verdict=judgement.verdict.name, against=judgement.against, report=str(path))
+        if found is not None:
+            voice.say(f"{found.title}: {found.verdict}")
+        elif calibration is None:
+            voice.say(
+                f"Not calibrated: {method} would simulate anew for each of many data sets. Give --calibration "
+                f"{CALIBRATION} to have it calibrated all the same."
+            )
+        calibrated = None if found is None else method
+        voice.note(verdict=judgement.verdict.name, against=judgement.against, calibrated=calibrated, report=str(path))
 
 
 def _summary(posterior: Posterior) -> Table:

@@ -45,6 +45,7 @@ class Calibration:
             and E Var[θ|x]; 0 for posteriors that are the prior, which are calibrated but useless.
         doubtful: how many of the posteriors are worth fewer draws than their truths were ranked among.
         level: the probability that `verdict` finds a fault where there is none, at most.
+        method: the name of the method that was calibrated, if its posteriors tell.
     """
 
     theta: Float[np.ndarray, "n p"]
@@ -55,9 +56,15 @@ class Calibration:
     contraction: Float[np.ndarray, " p"]
     doubtful: int
     level: float
+    method: str = ""
 
     def __repr__(self) -> str:
         return f"Calibration({self.verdict})"
+
+    @property
+    def title(self) -> str:
+        """Of what this is the calibration."""
+        return f"Calibration of {self.method}" if self.method else "Calibration"
 
     @cached_property
     def p_values(self) -> dict[str, float]:
@@ -178,4 +185,5 @@ def judge(
         between / np.maximum(within + between, 1e-300),
         int(np.sum(~(sizes >= number))),
         level,
+        str(posteriors[0].info.get("method", "")),
     )
