@@ -191,6 +191,32 @@ def test_models_of_a_users_file(tmp_path: Path) -> None:
     assert "There is no file" in refused("fit", f"{tmp_path}/other.py:model")
 
 
+MIXED_PRIOR = """
+import jax, jax.numpy as jnp, numpyro.distributions as dist, suffice as sf
+from numpyro.distributions.transforms import CatTransform, ExpTransform, IdentityTransform
+both = CatTransform([ExpTransform(), IdentityTransform()], dim=-1)
+prior = dist.TransformedDistribution(dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)), both)
+def simulator(key, theta):
+    return theta[1] + theta[0] * jax.random.normal(key, (5,))
+model = sf.Model(prior, simulator, names=("scale", "place"))
+"""
+
+
+def test_the_model_has_the_prior_that_a_file_cannot_hold(tmp_path: Path) -> None:
+    (tmp_path / "mixed.py").write_text(MIXED_PRIOR)
+    model = f"{tmp_path / 'mixed.py'}:model"
+    (tmp_path / "data.csv").write_text("0.1,0.2,0.3,0.4,0.5\n")
+    call("simulate", model, "--num", 400, "--run", tmp_path, "--quiet")
+    call("fit", model, "--run", tmp_path, "--epochs", 2, "--quiet")
+    fit = sf.load(tmp_path / "fit.npz")
+    assert fit.prior is None
+    call("sample", model, tmp_path / "data.csv", "--run", tmp_path, "--draws", 50, "--quiet")
+    assert (sf.load(tmp_path / "posterior.npz").flat[:, 0] > 0).all()
+    method_of("exchange", model_of(model), fit)
+    with pytest.raises(ValueError, match="same support"):
+        method_of("direct", sf.zoo.gamma(), fit)
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

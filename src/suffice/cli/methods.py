@@ -2,19 +2,21 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from suffice.abc import Annealing, MarkovAbc, PopulationAbc, Rejection, SequentialAbc
 from suffice.fitting import Fit
 from suffice.model import Model
 from suffice.posterior import Posterior
 from suffice.sampling import Direct, Exchange
+from suffice.sampling.exchange import require_sound
 from suffice.sampling.running import Method
 from suffice.simulation import Where
 from suffice.surrogates import RatioEstimation, SyntheticLikelihood
 
 METHODS: dict[str, Callable[[Model, Fit, Where], Method]] = {
-    "direct": lambda model, fit, where: Direct(fit),
-    "exchange": lambda model, fit, where: Exchange(fit),
+    "direct": lambda model, fit, where: Direct(_with_prior(fit, model)),
+    "exchange": lambda model, fit, where: Exchange(_with_prior(fit, model)),
     "annealing": lambda model, fit, where: Annealing(model, fit.statistics, executor=where),
     "rejection": lambda model, fit, where: Rejection(model, fit.statistics, executor=where),
     "markov-abc": lambda model, fit, where: MarkovAbc(model, fit.statistics, executor=where),
@@ -32,6 +34,14 @@ def method_of(name: str, model: Model, fit: Fit, executor: Where = None) -> Meth
     if name not in METHODS:
         raise ValueError(f"There is no method {name!r}. The methods are: {', '.join(METHODS)}.")
     return METHODS[name](model, fit, executor)
+
+
+def _with_prior(fit: Fit, model: Model) -> Fit:
+    """The fit with the prior of the model, if its own could not be written to its file."""
+    if fit.prior is not None:
+        return fit
+    require_sound(fit, model.prior)
+    return replace(fit, prior=model.prior)
 
 
 def method_behind(posterior: Posterior) -> str:
