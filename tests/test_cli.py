@@ -91,6 +91,26 @@ def test_a_stage_tells_that_its_inputs_have_changed(run: Path, tmp_path: Path) -
     assert "sampled from another fit" in refused("report", "gamma", "--run", tmp_path)
     call("simulate", "gamma", "--num", 700, "--run", tmp_path, "--quiet")
     assert "simulations: 600 → 700" in refused(*fit, "--resume")
+    assert "or remove fit.npz from this one" in refused(*fit, "--resume")
+    (tmp_path / "fit.npz").unlink()
+    call(*fit, "--quiet")
+    assert sf.load(tmp_path / "fit.npz").settings["simulations"][0]["num"] == 700
+
+
+def test_a_stage_that_left_nothing_is_begun_anew(tmp_path: Path) -> None:
+    call("simulate", "gaussian", "--num", 200, "--run", tmp_path, "--quiet")
+    assert "at least 1" in refused("fit", "gaussian", "--run", tmp_path, "--epochs", 0)
+    assert "fit" not in json.loads((tmp_path / "settings.json").read_text())
+    assert "Simulate from this model" in refused("fit", "ar2", "--run", tmp_path)
+    call("fit", "gaussian", "--run", tmp_path, "--epochs", 1, "--quiet")
+    assert json.loads((tmp_path / "settings.json").read_text())["fit"]["model"] == "gaussian"
+
+
+def test_other_posteriors_are_not_made_beside_those_of_a_run(run: Path) -> None:
+    np.save(run / "row.npy", np.load(run / "data.npy")[None])
+    arguments = ("sample", "gamma", run / "row.npy", "--run", run, "--each")
+    assert "already has the stage" in refused(*arguments)
+    assert "remove posterior.npz" in refused(*arguments, "--resume")
 
 
 def test_doubts_are_repeated_when_a_posterior_is_shown_again(run: Path, tmp_path: Path) -> None:

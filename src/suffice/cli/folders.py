@@ -68,14 +68,16 @@ class RunFolder:
         except json.JSONDecodeError as error:
             raise StorageError(f"{path} is damaged ({error}). Take another folder.") from error
 
-    def begin(self, stage: str, asked: Mapping[str, Any], result: Path) -> bool:
+    def begin(self, stage: str, asked: Mapping[str, Any], result: Path, kin: str = "") -> bool:
         """Write down what a stage is asked for; whether its result is already there.
 
-        A stage that has begun before is gone on with only if told to, and only with the same settings.
+        A stage that has left something (`result`, or files that match `kin`) is gone on with only if told to, and only
+        with the same settings. One that was refused, or killed before it left anything, is begun anew.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         known = self.settings()
-        if stage in known:
+        left = sorted(path.name for path in self.path.glob(kin or result.name)) if stage in known else []
+        if left:
             if not self.resume:
                 raise StorageError(
                     f"{self.path} already has the stage {stage!r} of a run. Give --resume to go on with it, or another "
@@ -85,11 +87,15 @@ class RunFolder:
             changed = [name for name in {*before, *asked} if before.get(name) != asked.get(name)]
             if changed:
                 words = ", ".join(f"{name}: {before.get(name)!r} → {asked.get(name)!r}" for name in sorted(changed))
-                raise StorageError(f"{self.path} was begun with other settings ({words}). Take another folder.")
+                names = ", ".join(left[:3]) + ", …" * (len(left) > 3)
+                raise StorageError(
+                    f"{self.path} was begun with other settings ({words}). Take another folder, or remove {names} from "
+                    "this one to begin the stage anew."
+                )
         versions = {name: version(name) for name in ("suffice", "jax", "numpyro")}
         with storage.atomic(self.path / SETTINGS) as file:
             file.write(json.dumps(known | {stage: {**asked, "versions": versions}}, indent=1).encode())
-        return stage in known and result.exists() and not self.checkpoint(stage).exists()
+        return result.name in left and not self.checkpoint(stage).exists()
 
     def need(self, path: Path, command: str) -> Path:
         """`path`, or an error that says which command makes it."""
@@ -102,8 +108,7 @@ class RunFolder:
         known = self.settings().get("sample", {}).get("fit_fingerprint")
         if known is not None and known != _of_fit(fitted):
             raise StorageError(
-                f"{posterior} was sampled from another fit than {self.fit} holds by now. Sample again, into another "
-                "folder."
+                f"{posterior} was sampled from another fit than {self.fit} holds by now. Remove it and sample anew."
             )
 
 

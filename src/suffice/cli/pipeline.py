@@ -114,9 +114,9 @@ def fit_command(
         folder, made, chosen = RunFolder(run, resume=resume), model_of(model), OBJECTIVES[objective]()
         sims = storage.load(folder.need(folder.simulations, f"simulate {model} --run {run}"))
         asked = {"model": model, "objective": objective, "epochs": epochs, "seed": seed}
-        if not folder.begin("fit", asked | inputs_of_fit(sims), folder.fit):
-            training = default_training(made, chosen)
-            training = training if epochs is None else replace(training, epochs=epochs)
+        training = default_training(made, chosen)
+        training = training if epochs is None else replace(training, epochs=epochs)
+        if not folder.begin("fit", asked | inputs_of_fit(sims), folder.fit, "fit*.npz"):
             kept = folder.checkpoint("fit")
             key = stage_key(seed, "fit")
             found = fit(key, made, sims, chosen, training=training, checkpoint=kept, progress=voice.progress)
@@ -164,7 +164,7 @@ def sample_command(
         asked = {"model": model, "data": str(data), "method": method, "draws": draws, "chains": chains, "seed": seed}
         asked |= {"iid": iid, "each": each} | inputs_of_sample(observed, fitted)
         paths = [run / f"posterior-{i}.npz" for i in range(len(observed))] if each else [folder.posterior]
-        there = folder.begin("sample", asked, paths[-1])
+        there = folder.begin("sample", asked, paths[-1], "posterior*.npz")
         if not there:
             key = stage_key(seed, "sample")
             found = sample_each(key, chosen, rows, num_draws=draws, num_chains=chains, iid=iid, progress=voice.progress)
