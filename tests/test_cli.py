@@ -170,6 +170,26 @@ def test_a_report_calibrates_the_method_of_its_posterior(
     assert "whether Annealing is calibrated" in (tmp_path / "report.html").read_text()
 
 
+def test_too_few_simulations_to_calibrate_are_refused_at_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suffice.cli.pipeline.predictive_check", None)
+    monkeypatch.setattr("suffice.diagnostics.verdict.simulate", None)
+    assert "give at least 20" in refused("report", "gamma", "--run", run, "--calibration", 5)
+
+
+def test_a_report_takes_one_of_many_posteriors(run: Path, tmp_path: Path) -> None:
+    shutil.copy(run / "fit.npz", tmp_path)
+    observed = np.load(run / "data.npy")
+    np.save(tmp_path / "rows.npy", np.stack([observed, 2.0 * observed]))
+    call("sample", "gamma", tmp_path / "rows.npy", "--run", tmp_path, "--each", "--draws", 120, "--quiet")
+    arguments = ("report", "gamma", "--run", tmp_path, "--calibration", 0)
+    assert "such as --row 0 for posterior-0.npz" in refused(*arguments)
+    assert "posteriors of 2 rows, counted from 0 on" in refused(*arguments, "--row", 2)
+    assert "run `suffice sample gamma DATA --run" in refused("report", "gamma", "--run", tmp_path / "none")
+    told = json.loads(call(*arguments, "--row", 1, "--json").stdout)
+    assert told["report"] == str(tmp_path / "report-1.html")
+    assert (tmp_path / "report-1.html").is_file()
+
+
 def test_every_method_is_known_by_its_posteriors(run: Path) -> None:
     fit = sf.load(run / "fit.npz")
     for name in METHODS:

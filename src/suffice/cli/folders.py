@@ -49,10 +49,13 @@ class RunFolder:
         """The posterior of one observation."""
         return self.path / "posterior.npz"
 
-    @property
-    def report(self) -> Path:
-        """The report."""
-        return self.path / "report.html"
+    def posterior_of(self, row: int) -> Path:
+        """The posterior of one of many observations."""
+        return self.path / f"posterior-{row}.npz"
+
+    def report(self, posterior: Path) -> Path:
+        """The report on a posterior."""
+        return self.path / f"{posterior.stem.replace('posterior', 'report')}.html"
 
     def checkpoint(self, stage: str) -> Path:
         """From which a killed stage goes on; removed when it is done."""
@@ -102,6 +105,20 @@ class RunFolder:
         if not path.exists():
             raise StorageError(f"{self.path} has no {path.name} yet: run `suffice {command}` first.")
         return path
+
+    def need_posterior(self, row: int | None, command: str) -> Path:
+        """The file of the posterior, or of that row's posterior, or an error that says what to do."""
+        if row is None and not self.posterior.exists() and self.posterior_of(0).exists():
+            raise StorageError(
+                f"{self.path} has a posterior for each row of the data, as of `suffice sample --each`, but no "
+                f"{self.posterior.name}. Say which row is meant, such as --row 0 for {self.posterior_of(0).name}."
+            )
+        if row is not None and not self.posterior_of(row).exists() and self.posterior_of(0).exists():
+            number = len(list(self.path.glob("posterior-*.npz")))
+            raise StorageError(
+                f"{self.path} has no {self.posterior_of(row).name}, but posteriors of {number} rows, counted from 0 on."
+            )
+        return self.need(self.posterior if row is None else self.posterior_of(row), command)
 
     def require_sampled_from(self, fitted: Fit, posterior: Path) -> None:
         """Raise if `posterior` is of another fit than the one in the folder."""

@@ -163,7 +163,7 @@ def sample_command(
             chosen.observation(row, iid=iid)  # refuse it before anything is written
         asked = {"model": model, "data": str(data), "method": method, "draws": draws, "chains": chains, "seed": seed}
         asked |= {"iid": iid, "each": each} | inputs_of_sample(observed, fitted)
-        paths = [run / f"posterior-{i}.npz" for i in range(len(observed))] if each else [folder.posterior]
+        paths = [folder.posterior_of(i) for i in range(len(observed))] if each else [folder.posterior]
         there = folder.begin("sample", asked, paths[-1], "posterior*.npz")
         if not there:
             key = stage_key(seed, "sample")
@@ -195,6 +195,10 @@ def sample_command(
 def report_command(
     model: ModelName,
     run: Folder = Path("run"),
+    row: Annotated[
+        int | None,
+        typer.Option(help="After `suffice sample --each`: the row, from 0 on, whose posterior it is.", min=0),
+    ] = None,
     calibration: Annotated[
         int | None,
         typer.Option(
@@ -215,23 +219,25 @@ def report_command(
     """
     with speaking(quiet=quiet, as_json=as_json) as voice, simulating(workers, dask) as executor:
         folder, made = RunFolder(run), model_of(model)
-        posterior: Posterior = storage.load(folder.need(folder.posterior, f"sample {model} DATA --run {run}"))
+        each = "" if row is None else " --each"
+        file = folder.need_posterior(row, f"sample {model} DATA --run {run}{each}")
+        posterior: Posterior = storage.load(file)
         fitted = storage.load(folder.need(folder.fit, f"fit {model} --run {run}"))
-        folder.require_sampled_from(fitted, folder.posterior)
-        check = predictive_check(
-            stage_key(seed, "check"), made, posterior, posterior.info["observed"], executor=executor
-        )
+        folder.require_sampled_from(fitted, file)
         found, method = None, method_behind(posterior)
         number = (CALIBRATION if method in AMORTISED else 0) if calibration is None else calibration
         if number:
             chosen = method_of(method, made, fitted, executor)
             key = stage_key(seed, "calibrate")
             found = calibrate(key, made, chosen, num=number, executor=executor, progress=voice.progress)
+        check = predictive_check(
+            stage_key(seed, "check"), made, posterior, posterior.info["observed"], executor=executor
+        )
         predictive = None
         if made.markov_order is not None and not posterior.info.get("iid"):
             predictive = posterior.predictive(stage_key(seed, "check"), made, 500, executor=executor)
         path = write_report(
-            posterior, path=folder.report, fit=fitted, model=made, check=check, predictive=predictive,
+            posterior, path=folder.report(file), fit=fitted, model=made, check=check, predictive=predictive,
             calibration=found, title=f"Posterior of {model}",
         )  # fmt: skip
         judgement = judge(posterior, fitted, check, found)

@@ -10,6 +10,7 @@ from jaxtyping import Float, PRNGKeyArray
 from scipy import stats
 
 from suffice.diagnostics.calibration import (
+    FEWEST_POSTERIORS,
     STRAGGLERS,
     Coverage,
     coverage,
@@ -157,6 +158,11 @@ def calibrate(
     >>> calibration.verdict  # doctest: +SKIP
     'No fault found at level 0.05 over 200 simulations.'
     """
+    if num < FEWEST_POSTERIORS:
+        raise ValueError(
+            f"A calibration on {num} simulated data sets would find nothing: give at least {FEWEST_POSTERIORS}, better "
+            "100."
+        )
     key_simulate, key_sample, key_points = jax.random.split(require_key(key), 3)
     sims = simulate(key_simulate, model, num, executor=executor, progress=progress).good
     with warnings.catch_warnings():
