@@ -40,16 +40,16 @@ class Checkpoint:
         """The checkpoint at `path`, which must be of the same call, or a new one."""
         if path is None:
             return cls(None, "")
-        target, fingerprint = Path(path), _fingerprint(call)
+        target, known = Path(path), fingerprint(call)
         if not target.exists():
-            return cls(target, fingerprint)
+            return cls(target, known)
         found = storage.load(target)
-        if not isinstance(found, cls) or found.fingerprint != fingerprint:
+        if not isinstance(found, cls) or found.fingerprint != known:
             raise StorageError(
                 f"{target} is no checkpoint of this call: key, settings, data or networks differ. "
                 "Give another path, or remove the file to begin anew."
             )
-        return cls(target, fingerprint, found.reached, found.arrays)
+        return cls(target, known, found.reached, found.arrays)
 
     def state(self, like: _Tree) -> _Tree:
         """The saved state, of the structure of `like`; `like` itself if nothing was saved."""
@@ -80,7 +80,7 @@ class Checkpoint:
         return cls(None, manifest["fingerprint"], manifest["reached"], arrays)
 
 
-def _fingerprint(call: PyTree) -> str:
+def fingerprint(call: PyTree) -> str:
     """A digest of all numbers and settings of a call."""
     leaves, structure = jax.tree.flatten(call)
     digest = hashlib.sha256()

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html import escape, unescape
 from pathlib import Path
 
@@ -71,6 +72,15 @@ def test_bad_calibration_forbids_belief(post: sf.Posterior, check: PredictiveChe
     found = judge(post, None, check, calibration(0.4))
     assert found.verdict is Verdict.DO_NOT
     assert "too narrow" in found.against[0]
+
+
+def test_the_calibration_of_another_method_is_no_evidence(
+    post: sf.Posterior, check: PredictiveCheck, calibrated: Calibration
+) -> None:
+    assert "Calibration of Sampler: No fault" in judge(post, None, check, calibrated).favour[-1]
+    found = judge(post, None, check, replace(calibrated, method="Direct"))
+    assert found.verdict is Verdict.CHECK
+    assert found.unknown == ("whether Sampler is calibrated: the calibration that was given is of Direct",)
 
 
 def test_an_observation_outside_the_model_forbids_belief(post: sf.Posterior, calibrated: Calibration) -> None:

@@ -1,11 +1,18 @@
 """Data from files: CSV, NPY or Parquet, as one observation or as many."""
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from suffice.errors import StorageError
 from suffice.model import Model
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MEANT_AS_NUMBER = re.compile(r"[\s<>≤≥~±+\-−.,]*\d")  # such as <0.1 or 1,5, which name no column
 
 
 def observed_in(path: Path, model: Model, *, many: bool) -> np.ndarray:
@@ -41,7 +48,7 @@ def _read(path: Path) -> np.ndarray:
         except (ValueError, EOFError) as error:
             raise StorageError(f"{path} is not a whole NPY file of numbers: {error}.") from error
     if kind == ".csv":
-        return _numbers(_csv(path), path)
+        return _csv(path)
     if kind in (".parquet", ".pq"):
         return _numbers(_parquet(path), path)
     raise ValueError(f"{path} ends in {kind!r}, but data must be a .csv, .npy or .parquet file.")
@@ -52,11 +59,33 @@ def _csv(path: Path) -> np.ndarray:
     from pandas.errors import EmptyDataError, ParserError
 
     try:
-        table = read_csv(path, header=None, dtype=str, skip_blank_lines=True)
+        table = read_csv(path, header=None, dtype=str, skip_blank_lines=True, sep=_separator(path))
     except (EmptyDataError, ParserError) as error:
         raise StorageError(f"{path} is not a table of numbers: {error}.") from error
-    first = table.iloc[0].map(_is_number)
-    return (table if first.all() else table.iloc[1:]).to_numpy()  # else the first row holds names
+    words = [text for text in table.iloc[0] if isinstance(text, str)]
+    named = bool(words) and not any(_is_number(text) or MEANT_AS_NUMBER.match(text) for text in words)
+    rows = table.iloc[1:] if named else table
+    _require_numbers(rows, path)
+    return rows.to_numpy(np.float64)
+
+
+def _separator(path: Path) -> str:
+    """A semicolon if the first line that is not blank has some, and no comma."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        first = next((line for line in file if line.strip()), "")
+    return ";" if ";" in first and "," not in first else ","
+
+
+def _require_numbers(rows: "DataFrame", path: Path) -> None:
+    """Raise at the first cell that is neither a number nor empty; rows are labelled by their places in the file."""
+    for row, cells in rows.iterrows():
+        for column, text in enumerate(cells):
+            if isinstance(text, str) and not _is_number(text):
+                raise ValueError(
+                    f"{path} holds {text!r} in row {int(str(row)) + 1}, column {column + 1} (blank lines not counted), "
+                    "which is not a number. Write numbers with decimal points, and commas or semicolons between them; "
+                    "names may stand in the first row alone, above all columns."
+                )
 
 
 def _is_number(text: str) -> bool:

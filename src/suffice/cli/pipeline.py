@@ -23,8 +23,8 @@ from suffice.cli.application import (
     speaking,
 )
 from suffice.cli.data import observed_in
-from suffice.cli.folders import RunFolder, stage_key
-from suffice.cli.methods import METHODS, method_of
+from suffice.cli.folders import RunFolder, inputs_of_fit, inputs_of_sample, stage_key
+from suffice.cli.methods import AMORTISED, METHODS, method_behind, method_of
 from suffice.cli.models import model_of
 from suffice.diagnostics import calibrate, predictive_check
 from suffice.fitting import fit
@@ -34,9 +34,11 @@ from suffice.posterior import Posterior
 from suffice.report import judge
 from suffice.report import report as write_report
 from suffice.sampling import sample_each
+from suffice.sampling.believing import note_doubts
 from suffice.simulation import merge as join
 from suffice.simulation import simulate as make_simulations
 
+CALIBRATION = 100  # data sets to calibrate on, unless told
 OBJECTIVES = {"sm": ScoreMatching, "ssm": SlicedScoreMatching, "posterior-mean": PosteriorMean}
 
 Data = Annotated[Path, typer.Argument(help="The data: a .csv, .npy or .parquet file.")]
@@ -112,9 +114,9 @@ def fit_command(
         folder, made, chosen = RunFolder(run, resume=resume), model_of(model), OBJECTIVES[objective]()
         sims = storage.load(folder.need(folder.simulations, f"simulate {model} --run {run}"))
         asked = {"model": model, "objective": objective, "epochs": epochs, "seed": seed}
-        if not folder.begin("fit", asked, folder.fit):
-            training = default_training(made, chosen)
-            training = training if epochs is None else replace(training, epochs=epochs)
+        training = default_training(made, chosen)
+        training = training if epochs is None else replace(training, epochs=epochs)
+        if not folder.begin("fit", asked | inputs_of_fit(sims), folder.fit, "fit*.npz"):
             kept = folder.checkpoint("fit")
             key = stage_key(seed, "fit")
             found = fit(key, made, sims, chosen, training=training, checkpoint=kept, progress=voice.progress)
@@ -160,13 +162,17 @@ def sample_command(
         for row in rows:
             chosen.observation(row, iid=iid)  # refuse it before anything is written
         asked = {"model": model, "data": str(data), "method": method, "draws": draws, "chains": chains, "seed": seed}
-        paths = [run / f"posterior-{i}.npz" for i in range(len(observed))] if each else [folder.posterior]
-        if not folder.begin("sample", asked | {"iid": iid, "each": each}, paths[-1]):
-            key, rows = stage_key(seed, "sample"), observed if each else observed[None]
+        asked |= {"iid": iid, "each": each} | inputs_of_sample(observed, fitted)
+        paths = [folder.posterior_of(i) for i in range(len(observed))] if each else [folder.posterior]
+        there = folder.begin("sample", asked, paths[-1], "posterior*.npz")
+        if not there:
+            key = stage_key(seed, "sample")
             found = sample_each(key, chosen, rows, num_draws=draws, num_chains=chains, iid=iid, progress=voice.progress)
             for path, posterior in zip(paths, found, strict=True):
                 posterior.save(path)
         posteriors = [storage.load(path) for path in paths]
+        if there:
+            note_doubts(posteriors)  # as loudly as when they were made
         for path, posterior in zip(paths[:5], posteriors[:5], strict=True):
             voice.say(f"{path}:", _summary(posterior))
         if len(paths) > 5:
@@ -189,8 +195,18 @@ def sample_command(
 def report_command(
     model: ModelName,
     run: Folder = Path("run"),
-    method: Annotated[str, typer.Option(help="What is calibrated: as for `suffice sample`.")] = "direct",
-    calibration: Annotated[int, typer.Option(help="Simulations to calibrate on; 0 for none.", min=0)] = 100,
+    row: Annotated[
+        int | None,
+        typer.Option(help="After `suffice sample --each`: the row, from 0 on, whose posterior it is.", min=0),
+    ] = None,
+    calibration: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulations on which the method of the posterior is calibrated; 0 for none. If not given, 100, but "
+            "none for methods that simulate anew for each of them.",
+            min=0,
+        ),
+    ] = None,
     workers: Workers = None,
     dask: Dask = "",
     seed: Seed = 0,
@@ -203,26 +219,38 @@ def report_command(
     """
     with speaking(quiet=quiet, as_json=as_json) as voice, simulating(workers, dask) as executor:
         folder, made = RunFolder(run), model_of(model)
-        posterior: Posterior = storage.load(folder.need(folder.posterior, f"sample {model} DATA --run {run}"))
+        each = "" if row is None else " --each"
+        file = folder.need_posterior(row, f"sample {model} DATA --run {run}{each}")
+        posterior: Posterior = storage.load(file)
         fitted = storage.load(folder.need(folder.fit, f"fit {model} --run {run}"))
+        folder.require_sampled_from(fitted, file)
+        found, method = None, method_behind(posterior)
+        number = (CALIBRATION if method in AMORTISED else 0) if calibration is None else calibration
+        if number:
+            chosen = method_of(method, made, fitted, executor)
+            key = stage_key(seed, "calibrate")
+            found = calibrate(key, made, chosen, num=number, executor=executor, progress=voice.progress)
         check = predictive_check(
             stage_key(seed, "check"), made, posterior, posterior.info["observed"], executor=executor
         )
-        found = None
-        if calibration:
-            chosen = method_of(method, made, fitted, executor)
-            key = stage_key(seed, "calibrate")
-            found = calibrate(key, made, chosen, num=calibration, executor=executor, progress=voice.progress)
         predictive = None
         if made.markov_order is not None and not posterior.info.get("iid"):
             predictive = posterior.predictive(stage_key(seed, "check"), made, 500, executor=executor)
         path = write_report(
-            posterior, path=folder.report, fit=fitted, model=made, check=check, predictive=predictive,
+            posterior, path=folder.report(file), fit=fitted, model=made, check=check, predictive=predictive,
             calibration=found, title=f"Posterior of {model}",
         )  # fmt: skip
         judgement = judge(posterior, fitted, check, found)
         voice.say(f"[bold]{judgement.verdict.value}.[/bold] {' '.join(judgement.against)}", f"Written to {path}.")
-        voice.note(verdict=judgement.verdict.name, against=judgement.against, report=str(path))
+        if found is not None:
+            voice.say(f"{found.title}: {found.verdict}")
+        elif calibration is None:
+            voice.say(
+                f"Not calibrated: {method} would simulate anew for each of many data sets. Give --calibration "
+                f"{CALIBRATION} to have it calibrated all the same."
+            )
+        calibrated = None if found is None else method
+        voice.note(verdict=judgement.verdict.name, against=judgement.against, calibrated=calibrated, report=str(path))
 
 
 def _summary(posterior: Posterior) -> Table:

@@ -10,6 +10,7 @@ from jaxtyping import Float, PRNGKeyArray
 from scipy import stats
 
 from suffice.diagnostics.calibration import (
+    FEWEST_POSTERIORS,
     STRAGGLERS,
     Coverage,
     coverage,
@@ -45,6 +46,7 @@ class Calibration:
             and E Var[θ|x]; 0 for posteriors that are the prior, which are calibrated but useless.
         doubtful: how many of the posteriors are worth fewer draws than their truths were ranked among.
         level: the probability that `verdict` finds a fault where there is none, at most.
+        method: the name of the method that was calibrated, if its posteriors tell.
     """
 
     theta: Float[np.ndarray, "n p"]
@@ -55,9 +57,15 @@ class Calibration:
     contraction: Float[np.ndarray, " p"]
     doubtful: int
     level: float
+    method: str = ""
 
     def __repr__(self) -> str:
         return f"Calibration({self.verdict})"
+
+    @property
+    def title(self) -> str:
+        """Of what this is the calibration."""
+        return f"Calibration of {self.method}" if self.method else "Calibration"
 
     @cached_property
     def p_values(self) -> dict[str, float]:
@@ -150,6 +158,11 @@ def calibrate(
     >>> calibration.verdict  # doctest: +SKIP
     'No fault found at level 0.05 over 200 simulations.'
     """
+    if num < FEWEST_POSTERIORS:
+        raise ValueError(
+            f"A calibration on {num} simulated data sets would find nothing: give at least {FEWEST_POSTERIORS}, better "
+            "100."
+        )
     key_simulate, key_sample, key_points = jax.random.split(require_key(key), 3)
     sims = simulate(key_simulate, model, num, executor=executor, progress=progress).good
     with warnings.catch_warnings():
@@ -178,4 +191,5 @@ def judge(
         between / np.maximum(within + between, 1e-300),
         int(np.sum(~(sizes >= number))),
         level,
+        str(posteriors[0].info.get("method", "")),
     )

@@ -58,10 +58,13 @@ def judge(
         unknown.append("whether data simulated from the posterior look like the observation (predictive_check)")
     else:
         (against if check.misfits else favour).append(check.verdict)
+    method = str(posterior.info.get("method", ""))
     if calibration is None:
-        unknown.append("whether the method is calibrated on simulated data (diagnostics.calibrate)")
+        unknown.append(f"whether {method or 'the method'} is calibrated on simulated data (diagnostics.calibrate)")
+    elif method and calibration.method not in ("", method):
+        unknown.append(f"whether {method} is calibrated: the calibration that was given is of {calibration.method}")
     else:
-        (against if calibration.faults else favour).append(f"Calibration: {calibration.verdict}")
+        (against if calibration.faults else favour).append(f"{calibration.title}: {calibration.verdict}")
     verdict = Verdict.DO_NOT if against else Verdict.CHECK if milder or unknown else Verdict.BELIEVE
     return Judgement(verdict, (*against, *milder), tuple(unknown), tuple(favour))
 

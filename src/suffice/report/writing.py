@@ -142,7 +142,7 @@ def _pictures(
             found.append(_picture("Ranks of chains", plot.ranks(post), "Chains that agree stay near the grey band."))
     if calibration is not None:
         words = f"{calibration.verdict} Curves of a right posterior stay inside the grey bands."
-        found.append(_picture("Calibration", plot.calibration(calibration), words))
+        found.append(_picture(calibration.title, plot.calibration(calibration), words))
     if fit is not None and fit.history.epochs:
         found.append(_picture("Training", plot.training(fit), "The weights of the lowest validation loss were kept."))
     return found
