@@ -86,6 +86,8 @@ def test_observations_are_checked() -> None:
         model.observation([1, 2, 3, 4, 0])
     with pytest.raises(SupportError, match="the observation is nan"):
         model.observation([1, 2, np.nan, 4, 5])
+    unmasked = np.ma.masked_array(np.arange(1.0, 6.0), np.zeros(5, bool))
+    np.testing.assert_array_equal(model.observation(unmasked), unmasked.data)
 
 
 def test_models_are_compared_by_identity_and_cannot_be_changed() -> None:

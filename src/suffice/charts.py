@@ -18,6 +18,7 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.transforms import Transform, biject_to
 
 from suffice.errors import ModelError, SupportError
+from suffice.requiring import require_numbers
 
 Support: TypeAlias = constraints.Constraint
 Scaling = Literal["spread", "range", "none"]  # to mean 0 and deviation 1; each coordinate to [0, 1]; not at all
@@ -129,7 +130,7 @@ class Chart(eqx.Module):
 
     def require_observation(self, observed: Values, shape: tuple[int, ...], *, iid: bool = False) -> np.ndarray:
         """`observed` as an array of `shape` (one more leading axis if `iid`), finite and inside the support."""
-        values = np.asarray(observed, dtype=jax.dtypes.canonicalize_dtype(float))
+        values = require_numbers(observed, "the observation").astype(jax.dtypes.canonicalize_dtype(float))
         if values.ndim != len(shape) + iid or values.shape[iid:] != shape or not values.size:
             raise ModelError(
                 f"The observation has shape {values.shape}, but this model's x has shape {shape}"

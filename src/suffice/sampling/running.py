@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from suffice.posterior import Posterior
 from suffice.randomness import key_record, require_key
+from suffice.requiring import require_numbers
 from suffice.sampling.believing import note_doubts
 from suffice.sampling.chains import Run
 
@@ -52,7 +53,7 @@ def sample(
     posteriors = sample_each(
         key,
         method,
-        np.asarray(observed)[None],
+        require_numbers(observed, "the observation")[None],
         num_draws=num_draws,
         num_chains=num_chains,
         iid=iid,
@@ -75,7 +76,7 @@ def sample_each(
 ) -> list[Posterior]:
     """A posterior for each of many observations (rows), in one compiled program; arguments as for `sample`."""
     key, run = require_key(key), Run(num_draws, num_chains, iid, checkpoint, progress)
-    rows = list(np.asarray(observations))
+    rows = list(require_numbers(observations, "the array of observations"))
     if not rows:
         raise ValueError("There are no observations: give at least one row.")
     checked = np.stack([method.observation(row, iid=iid) for row in rows])

@@ -1,0 +1,33 @@
+"""`sample` and `sample_each`: what is given is checked before any method sees it."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import suffice as sf
+from tests.conjugate import Sampler, model
+
+OBSERVED = np.linspace(-1.0, 1.0, 10)
+
+
+@pytest.mark.parametrize(
+    ("observed", "words"),
+    [
+        (np.ma.masked_array(OBSERVED, OBSERVED > 0), "are masked"),
+        (OBSERVED + 1j, "values of type complex128"),
+        ([[1.0, 2.0], [3.0]], "cannot be read as an array"),
+        ({"x": OBSERVED}, "cannot be read as an array"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_types")
+def test_observations_that_are_no_real_numbers_are_refused(observed: Any, words: str) -> None:
+    key = jax.random.key(0)
+    for refused in (
+        lambda: sf.sample(key, Sampler(), observed),
+        lambda: sf.sample_each(key, Sampler(), [observed]),
+        lambda: model().observation(observed),
+    ):
+        with pytest.raises(sf.ModelError, match=words):
+            refused()
