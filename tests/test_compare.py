@@ -46,6 +46,20 @@ def test_without_truths_and_references_there_is_nothing_to_hold_against() -> Non
     assert np.isnan(table.loc["right", "coverage 90%"])
 
 
+def test_failed_simulations_are_left_out() -> None:
+    sims = sf.simulate(jax.random.key(1), model(), 4)
+    x = sims.x.copy()
+    x[[0, 2], 3] = np.nan
+    broken = sf.Simulations.from_arrays(sims.theta, x, sims.names)
+    methods = {"right": Sampler()}
+    with pytest.warns(sf.SimulationWarning, match=r"^2 of 4 simulations failed and are left out"):
+        found = sf.compare(jax.random.key(2), model(), broken, methods, num_draws=100).outcomes["right"]
+    assert found.covered is not None
+    assert len(found.covered) == len(found.wasserstein) == 2
+    with pytest.raises(sf.SupportError, match=r"^Observation 2 of 4, counted from 0: The value at coordinate 3"):
+        sf.compare(jax.random.key(2), model(), x[[1, 3, 0, 2]], methods)
+
+
 def outcome(curve: Curve | None, distance: float = 1.0, training: int = 0) -> Outcome:
     return Outcome(np.full(3, distance), np.zeros(3), None, 0, training, 0.0, 0.0, curve)
 

@@ -138,22 +138,26 @@ class Chart(eqx.Module):
                 + " Give data of that shape"
                 + ("." if iid else ", or iid=True for several replicates along a leading axis.")
             )
-        self.require_inside(values if iid else values[None], what="the observation")
+        self.require_inside(values if iid else values[None], what="the observation", single=not iid)
         return values
 
-    def require_inside(self, values: Float[ArrayLike, "n ..."], *, what: str = "x") -> None:
-        """Raise a `SupportError` that names row and coordinate unless every row is strictly inside its support."""
+    def require_inside(self, values: Float[ArrayLike, "n ..."], *, what: str = "x", single: bool = False) -> None:
+        """Raise a `SupportError` that names row and coordinate unless every row is strictly inside its support.
+
+        A `single` row is not called one.
+        """
         values = np.asarray(values)
         outside = np.argwhere(~np.asarray(jax.vmap(self.inside)(values)))
         if not len(outside):
             return
         row, *index = outside[0].tolist()
-        where = f", coordinate {_coordinate(index)}" if index else ""
+        at = f"coordinate {_coordinate(index)}" if index else ""
+        place = f"The value at {at}" if single else f"Row {row}, {at}" if index else f"Row {row}"
         rows = len(np.unique(outside[:, 0]))
+        how_many = "" if single else f" ({rows} of {len(values)} rows have such values)"
         raise SupportError(
-            f"Row {row}{where} of {what} is {values[(row, *index)]}, which is on or outside its support, "
-            f"{describe(self.support)} ({rows} of {len(values)} rows have such values). Correct the value, or declare "
-            "the support that the data really have."
+            f"{place} of {what} is {values[(row, *index)]}, which is on or outside its support, "
+            f"{describe(self.support)}{how_many}. Correct the value, or declare the support that the data really have."
         )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import suffice as sf
+from suffice.sampling.running import checked_rows
 from tests.conjugate import Sampler, model
 
 OBSERVED = np.linspace(-1.0, 1.0, 10)
@@ -31,3 +32,14 @@ def test_observations_that_are_no_real_numbers_are_refused(observed: Any, words:
     ):
         with pytest.raises(sf.ModelError, match=words):
             refused()
+
+
+def test_the_observation_that_is_wrong_is_named() -> None:
+    rows = np.stack([OBSERVED, OBSERVED, OBSERVED])
+    rows[1, 3] = np.nan
+    with pytest.raises(sf.SupportError, match=r"^Observation 1 of 3, counted from 0: The value at coordinate 3 of"):
+        checked_rows(model(), rows)
+    with pytest.raises(sf.SupportError, match=r"^Observation 0 of 2, counted from 0: Row 1, coordinate 3 of"):
+        checked_rows(model(), np.stack([rows, rows]), iid=True)
+    with pytest.raises(sf.SupportError, match=r"^The value at coordinate 3 of the observation is nan"):
+        checked_rows(model(), rows[1:2])

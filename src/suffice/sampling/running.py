@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from suffice.errors import ModelError, SupportError
+from suffice.model import Model
 from suffice.posterior import Posterior
 from suffice.randomness import key_record, require_key
 from suffice.requiring import require_numbers
@@ -76,12 +78,25 @@ def sample_each(
 ) -> list[Posterior]:
     """A posterior for each of many observations (rows), in one compiled program; arguments as for `sample`."""
     key, run = require_key(key), Run(num_draws, num_chains, iid, checkpoint, progress)
-    rows = list(require_numbers(observations, "the array of observations"))
-    if not rows:
-        raise ValueError("There are no observations: give at least one row.")
-    checked = np.stack([method.observation(row, iid=iid) for row in rows])
+    checked = checked_rows(method, observations, iid=iid)
     posteriors = method.sample_each(key, checked, run)
     for observed, posterior in zip(checked, posteriors, strict=True):
         posterior.info.update(key=key_record(key), observed=observed, iid=iid)
     note_doubts(posteriors)
     return posteriors
+
+
+def checked_rows(judge: Method | Model, observations: ArrayLike, *, iid: bool = False) -> np.ndarray:
+    """The rows of `observations` as the method, or the model, can use them; an error names the one it is about."""
+    rows = list(require_numbers(observations, "the array of observations"))
+    if not rows:
+        raise ValueError("There are no observations: give at least one row.")
+    checked = []
+    for i, row in enumerate(rows):
+        try:
+            checked.append(judge.observation(row, iid=iid))
+        except (ModelError, SupportError) as error:
+            if len(rows) == 1:
+                raise
+            raise type(error)(f"Observation {i} of {len(rows)}, counted from 0: {error}") from error
+    return np.stack(checked)
