@@ -184,10 +184,10 @@ def bounds(support: Support, shape: tuple[int, ...]) -> tuple[np.ndarray, np.nda
 
 def describe(support: Support) -> str:
     """The support in words."""
+    support = _scalar_support(support)
     if isinstance(support, constraints.cat):
         parts = [describe(part) for part in support.cseq]
         return "one support a coordinate (" + ", ".join(parts[:4]) + (", …)" if len(parts) > 4 else ")")
-    support = _scalar_support(support)
     lower, upper = (_number(vars(support).get(name)) for name in ("lower_bound", "upper_bound"))
     if lower is not None and upper is not None:
         return f"between {lower} and {upper}"
