@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from suffice.errors import ModelError
-from suffice.requiring import require_numbers
+from suffice.requiring import require_kind, require_numbers, require_whole
 
 MASKED = np.ma.masked_array(np.ones(5), np.arange(5) == 2)
 NO_NUMBERS: dict[str, tuple[Any, str]] = {
@@ -33,3 +33,20 @@ def test_what_can_be_read_without_loss_is_taken() -> None:
         found = require_numbers(values, "x")
         np.testing.assert_array_equal(found, np.arange(5.0))
         assert type(found) is np.ndarray
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [("2", "'2'"), (None, "None"), ([2], "of type list"), (float, "the class float"), (int, "the class int")],
+)
+def test_another_kind_is_told_what_it_is(value: Any, given: str) -> None:
+    require_kind(2, int, "x", "a number")
+    with pytest.raises(TypeError, match=f"^x is {given}, but must be a number.$"):
+        require_kind(value, int, "x", "a number")
+
+
+def test_whole_numbers_may_be_of_numpy() -> None:
+    assert type(require_whole("num", np.int64(3), 1)) is int
+    for value in (0, -1, 2.5, True, "3", None):
+        with pytest.raises(ValueError, match=r"num is .*, but must be a whole number of at least 1"):
+            require_whole("num", value, 1)

@@ -15,12 +15,13 @@ from suffice.diagnostics import wasserstein
 from suffice.errors import SamplingWarning, SimulationWarning
 from suffice.fitting import Fit
 from suffice.grid import GridPosterior
-from suffice.model import Model
+from suffice.model import Model, require_model
 from suffice.posterior import Posterior
 from suffice.progress import Advance, bar
 from suffice.randomness import require_key
+from suffice.requiring import require_kind
 from suffice.sampling import sample_each
-from suffice.sampling.running import Method, checked_rows
+from suffice.sampling.running import Method, checked_rows, require_method
 from suffice.simulation import Simulations
 from suffice.zoo import exact_posterior
 
@@ -163,6 +164,10 @@ def compare(
         progress: whether to show bars.
     """
     key = require_key(key)
+    require_model(model)
+    require_kind(methods, Mapping, "methods", "a dictionary from names to methods, such as {'direct': Direct(fit)}")
+    for name, method in methods.items():
+        require_method(method, f"The method {name!r}")
     truth = None
     if isinstance(observations, Simulations):
         failed = len(observations) - observations.num_good

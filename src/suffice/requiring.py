@@ -35,5 +35,23 @@ def require_numbers(values: Any, what: str) -> np.ndarray:
     return array
 
 
+def require_kind(value: Any, kind: Any, what: str, expected: str) -> None:
+    """Refuse what is no object of a kind (a class, a protocol, or several), and a class in place of its object."""
+    if isinstance(value, kind) and not isinstance(value, type):
+        return
+    if isinstance(value, type):
+        given = f"the class {value.__name__}"
+    else:
+        given = repr(value) if isinstance(value, str | int | float | None) else f"of type {type(value).__name__}"
+    raise TypeError(f"{what} is {given}, but must be {expected}.")
+
+
+def require_whole(name: str, value: Any, least: int) -> int:
+    """`value`, if it is a whole number of at least `least`, of Python or numpy."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
+    return int(value)
+
+
 def _sentence(what: str) -> str:
     return what[:1].upper() + what[1:]

@@ -14,6 +14,27 @@ OBSERVED = np.linspace(-1.0, 1.0, 10)
 
 
 @pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("direct", "method is 'direct', but must be a settings object: Direct"),
+        (Sampler, "method is the class Sampler, but must be"),
+        (model(), r"method is of type Model, but must be a settings object: Direct\(fit\), Exchange\(fit\), or"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_types")
+def test_what_is_no_method_is_refused(method: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        sf.sample(jax.random.key(0), method, OBSERVED)
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_numbers_of_draws_may_be_of_numpy() -> None:
+    num: Any = np.int64(150)
+    post = sf.sample(jax.random.key(0), Sampler(), OBSERVED, num_draws=num, num_chains=np.int32(4))  # type: ignore[arg-type]
+    assert post.draws.shape == (4, 150, 2)
+
+
+@pytest.mark.parametrize(
     ("observed", "words"),
     [
         (np.ma.masked_array(OBSERVED, OBSERVED > 0), "are masked"),

@@ -17,6 +17,7 @@ from suffice.charts import Chart, Support, describe, per_coordinate
 from suffice.errors import ModelError
 from suffice.model.external import External, not_traceable, require_shape, stand_in_shape, trial_shape
 from suffice.model.worker import inside_child
+from suffice.requiring import require_kind
 
 Simulator = Callable[[PRNGKeyArray, Float[Array, " p"]], Float[Array, "..."]]
 LogLikelihood = Callable[[Float[Array, "..."], Float[Array, " p"]], Float[Array, ""]]
@@ -260,6 +261,11 @@ class Model:
         """`observed` as an array of x's shape (one more leading axis if `iid`), finite and inside the support."""
         chart = Chart.unscaled(self.support, self.data_shape)
         return chart.require_observation(observed, self.data_shape, iid=iid)
+
+
+def require_model(model: Any) -> None:
+    """Refuse what is no model, such as its simulator alone."""
+    require_kind(model, Model, "model", "a Model: suffice.Model(prior, simulator), or one of suffice.zoo")
 
 
 def _check_prior(prior: Distribution) -> None:

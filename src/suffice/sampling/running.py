@@ -1,7 +1,7 @@
 """The verbs `sample` and `sample_each`: from a method and an observation to a posterior."""
 
 import os
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -11,7 +11,7 @@ from suffice.errors import ModelError, SupportError
 from suffice.model import Model
 from suffice.posterior import Posterior
 from suffice.randomness import key_record, require_key
-from suffice.requiring import require_numbers
+from suffice.requiring import require_kind, require_numbers
 from suffice.sampling.believing import note_doubts
 from suffice.sampling.chains import Run
 
@@ -78,12 +78,24 @@ def sample_each(
 ) -> list[Posterior]:
     """A posterior for each of many observations (rows), in one compiled program; arguments as for `sample`."""
     key, run = require_key(key), Run(num_draws, num_chains, iid, checkpoint, progress)
+    require_method(method)
     checked = checked_rows(method, observations, iid=iid)
     posteriors = method.sample_each(key, checked, run)
     for observed, posterior in zip(checked, posteriors, strict=True):
         posterior.info.update(key=key_record(key), observed=observed, iid=iid)
     note_doubts(posteriors)
     return posteriors
+
+
+def require_method(method: Any, what: str = "method") -> None:
+    """Refuse what is no method, such as the fit that one is made of."""
+    require_kind(
+        method,
+        Method,
+        what,
+        "a settings object: Direct(fit), Exchange(fit), or one of (model, statistics), that is Rejection, "
+        "PopulationAbc, SequentialAbc, MarkovAbc, Annealing, SyntheticLikelihood, RatioEstimation",
+    )
 
 
 def checked_rows(judge: Method | Model, observations: ArrayLike, *, iid: bool = False) -> np.ndarray:
