@@ -1,5 +1,10 @@
 """`sample` and `sample_each`: what is given is checked before any method sees it."""
 
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,6 +15,7 @@ import suffice as sf
 from suffice.sampling.running import checked_rows
 from tests.conjugate import Sampler, model
 
+ROOT = Path(__file__).parents[2]
 OBSERVED = np.linspace(-1.0, 1.0, 10)
 
 
@@ -64,3 +70,27 @@ def test_the_observation_that_is_wrong_is_named() -> None:
         checked_rows(model(), np.stack([rows, rows]), iid=True)
     with pytest.raises(sf.SupportError, match=r"^The value at coordinate 3 of the observation is nan"):
         checked_rows(model(), rows[1:2])
+
+
+def test_warnings_point_at_the_line_that_called(tmp_path: Path) -> None:
+    """In a process of its own, without the frames of run-time type checks."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import warnings, jax, numpy as np, suffice as sf
+            from tests.conjugate import Sampler
+            x, few = np.zeros((2, 10)), {"num_draws": 20}
+            def inside():
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    sf.sample(jax.random.key(0), Sampler(), x[0], **few)
+                    sf.sample_each(jax.random.key(0), Sampler(), x, **few)
+                print([(w.filename == __file__, w.lineno) for w in caught])
+            inside()
+            """
+        ).lstrip()
+    )
+    environment = os.environ | {"PYTHONPATH": f"{Path(sf.__file__).parents[1]}{os.pathsep}{ROOT}"}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "[(True, 7), (True, 8)]"

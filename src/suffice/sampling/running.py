@@ -52,17 +52,8 @@ def sample(
         checkpoint: a file from which a killed run goes on with the same draws.
         progress: whether to show a bar.
     """
-    posteriors = sample_each(
-        key,
-        method,
-        require_numbers(observed, "the observation")[None],
-        num_draws=num_draws,
-        num_chains=num_chains,
-        iid=iid,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
-    return posteriors[0]
+    run = Run(num_draws, num_chains, iid, checkpoint, progress)
+    return _posteriors(key, method, require_numbers(observed, "the observation")[None], run)[0]
 
 
 def sample_each(
@@ -77,12 +68,17 @@ def sample_each(
     progress: bool = True,
 ) -> list[Posterior]:
     """A posterior for each of many observations (rows), in one compiled program; arguments as for `sample`."""
-    key, run = require_key(key), Run(num_draws, num_chains, iid, checkpoint, progress)
+    return _posteriors(key, method, observations, Run(num_draws, num_chains, iid, checkpoint, progress))
+
+
+def _posteriors(key: PRNGKeyArray, method: Method, observations: ArrayLike, run: Run) -> list[Posterior]:
+    """What both verbs do, one call below either, so that warnings point at who called the verb."""
+    key = require_key(key)
     require_method(method)
-    checked = checked_rows(method, observations, iid=iid)
+    checked = checked_rows(method, observations, iid=run.iid)
     posteriors = method.sample_each(key, checked, run)
     for observed, posterior in zip(checked, posteriors, strict=True):
-        posterior.info.update(key=key_record(key), observed=observed, iid=iid)
+        posterior.info.update(key=key_record(key), observed=observed, iid=run.iid)
     note_doubts(posteriors)
     return posteriors
 
