@@ -1,3 +1,5 @@
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -44,6 +46,31 @@ def test_without_truths_and_references_there_is_nothing_to_hold_against() -> Non
     table = sf.compare(jax.random.key(2), model(), rows, {"right": Sampler()}, num_draws=100).table()
     assert np.isnan(table.loc["right", "W2"])
     assert np.isnan(table.loc["right", "coverage 90%"])
+
+
+def test_failed_simulations_are_left_out() -> None:
+    sims = sf.simulate(jax.random.key(1), model(), 4)
+    x = sims.x.copy()
+    x[[0, 2], 3] = np.nan
+    broken = sf.Simulations.from_arrays(sims.theta, x, sims.names)
+    methods = {"right": Sampler()}
+    with pytest.warns(sf.SimulationWarning, match=r"^2 of 4 simulations failed and are left out"):
+        found = sf.compare(jax.random.key(2), model(), broken, methods, num_draws=100).outcomes["right"]
+    assert found.covered is not None
+    assert len(found.covered) == len(found.wasserstein) == 2
+    with pytest.raises(sf.SupportError, match=r"^Observation 2 of 4, counted from 0: The value at coordinate 3"):
+        sf.compare(jax.random.key(2), model(), x[[1, 3, 0, 2]], methods)
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_methods_come_by_name() -> None:
+    rows: Any = np.zeros((2, 10))
+    for methods, words in (
+        ([Sampler()], r"methods is of type list, but must be a dictionary.*\{'direct': Direct\(fit\)\}"),
+        ({"right": Sampler}, "The method 'right' is the class Sampler, but must be a settings object"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            sf.compare(jax.random.key(2), model(), rows, methods, budget=10)  # type: ignore[arg-type]
 
 
 def outcome(curve: Curve | None, distance: float = 1.0, training: int = 0) -> Outcome:

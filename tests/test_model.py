@@ -7,15 +7,43 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from numpyro.distributions import constraints
+from numpyro.distributions import constraints, transforms
 
 from suffice import Model, ModelError, SupportError, zoo
+from suffice.charts import describe
 
 PRIOR = dist.Uniform(jnp.array([0.0, 1.0]), jnp.array([1.0, 2.0])).to_event(1)
 
 
 def normal(key: jax.Array, theta: jax.Array) -> jax.Array:
     return theta[0] + theta[1] * jax.random.normal(key, (5,))
+
+
+class Stack(dist.Distribution):
+    """A prior that does not tell JAX what it is made of."""
+
+    support = constraints.independent(constraints.positive, 1)
+
+    def __init__(self, parts: list[dist.Distribution]) -> None:
+        self.parts = parts
+        super().__init__((), (len(parts),))
+
+    def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
+        keys = jax.random.split(key, len(self.parts))
+        return jnp.stack([part.sample(k, sample_shape) for part, k in zip(self.parts, keys, strict=True)], -1)
+
+    def log_prob(self, value: jax.Array) -> jax.Array:
+        return sum(part.log_prob(value[..., i]) for i, part in enumerate(self.parts))
+
+
+class Told(Stack):
+    """The same prior, which does."""
+
+    pytree_data_fields = ("parts",)
+
+
+PARTS = [dist.LogNormal(0.0, 0.3), dist.Gamma(2.0, 1.0)]
+KINDS = [transforms.ExpTransform(), transforms.IdentityTransform(), transforms.SigmoidTransform()]
 
 
 def three_parameters(key: jax.Array, theta: jax.Array) -> jax.Array:
@@ -36,6 +64,7 @@ def test_defaults() -> None:
         ({"prior": dist.Uniform(jnp.zeros(2), jnp.ones(2))}, r"Call \.to_event\(1\)"),
         ({"prior": "uniform"}, "must be a numpyro distribution"),
         ({"prior": dist.Poisson(jnp.ones(2)).to_event(1)}, "discrete"),
+        ({"prior": Stack(PARTS)}, r"a Stack, loses .*no attribute 'parts'\. Write it as .* CatTransform"),
         ({"simulator": three_parameters}, r"theta of shape \(2,\).*agree on the number of parameters"),
         ({"simulator": lambda key, theta: (theta, theta)}, "must return one array"),
         ({"simulator": lambda key, theta: jax.random.poisson(key, theta)}, "Cast it"),
@@ -59,6 +88,14 @@ def test_mistakes_are_sentences(arguments: dict[str, Any], words: str, unchecked
     arguments = {"prior": PRIOR, "simulator": normal} | arguments
     with pytest.raises(ModelError, match=words):
         Model(**arguments)
+
+
+def test_priors_of_several_kinds_of_parameters(key: jax.Array) -> None:
+    base = dist.MultivariateNormal(jnp.zeros(3), jnp.eye(3))
+    prior = dist.TransformedDistribution(base, transforms.CatTransform(KINDS, dim=-1))
+    chart = Model(prior, three_parameters).parameter_chart(prior.sample(key, (100,)))
+    assert describe(chart.support) == "one support a coordinate (greater than 0, any real number, between 0 and 1)"
+    assert Model(Told(PARTS), normal).num_parameters == 2
 
 
 def test_a_support_for_each_variable_of_a_series(key: jax.Array) -> None:
@@ -86,6 +123,8 @@ def test_observations_are_checked() -> None:
         model.observation([1, 2, 3, 4, 0])
     with pytest.raises(SupportError, match="the observation is nan"):
         model.observation([1, 2, np.nan, 4, 5])
+    unmasked = np.ma.masked_array(np.arange(1.0, 6.0), np.zeros(5, bool))
+    np.testing.assert_array_equal(model.observation(unmasked), unmasked.data)
 
 
 def test_models_are_compared_by_identity_and_cannot_be_changed() -> None:

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import suffice as sf
+from suffice.grid import GridPosterior
 
 
 @pytest.fixture
@@ -65,6 +66,16 @@ def test_thinning_is_even_and_follows_the_weights(weighted: sf.Posterior) -> Non
     assert equal.weights is None
     with pytest.raises(ValueError, match="at least 1"):
         post.thinned(0)
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_draws_are_resampled_in_whole_numbers(weighted: sf.Posterior, key: jax.Array) -> None:
+    grid = GridPosterior(("a",), (np.arange(3.0),), np.full(3, 0.5), 0.0)
+    for posterior in (weighted, grid):
+        for num in (-1, 0, 2.5, "many"):
+            with pytest.raises(ValueError, match=f"num is {num!r}, but must be a whole number of at least 1"):
+                posterior.resample(key, num)  # type: ignore[arg-type]
+        assert len(posterior.resample(key, np.int64(7)).flat) == 7  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

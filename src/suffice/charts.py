@@ -18,6 +18,7 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.transforms import Transform, biject_to
 
 from suffice.errors import ModelError, SupportError
+from suffice.requiring import require_numbers
 
 Support: TypeAlias = constraints.Constraint
 Scaling = Literal["spread", "range", "none"]  # to mean 0 and deviation 1; each coordinate to [0, 1]; not at all
@@ -129,7 +130,7 @@ class Chart(eqx.Module):
 
     def require_observation(self, observed: Values, shape: tuple[int, ...], *, iid: bool = False) -> np.ndarray:
         """`observed` as an array of `shape` (one more leading axis if `iid`), finite and inside the support."""
-        values = np.asarray(observed, dtype=jax.dtypes.canonicalize_dtype(float))
+        values = require_numbers(observed, "the observation").astype(jax.dtypes.canonicalize_dtype(float))
         if values.ndim != len(shape) + iid or values.shape[iid:] != shape or not values.size:
             raise ModelError(
                 f"The observation has shape {values.shape}, but this model's x has shape {shape}"
@@ -137,22 +138,26 @@ class Chart(eqx.Module):
                 + " Give data of that shape"
                 + ("." if iid else ", or iid=True for several replicates along a leading axis.")
             )
-        self.require_inside(values if iid else values[None], what="the observation")
+        self.require_inside(values if iid else values[None], what="the observation", single=not iid)
         return values
 
-    def require_inside(self, values: Float[ArrayLike, "n ..."], *, what: str = "x") -> None:
-        """Raise a `SupportError` that names row and coordinate unless every row is strictly inside its support."""
+    def require_inside(self, values: Float[ArrayLike, "n ..."], *, what: str = "x", single: bool = False) -> None:
+        """Raise a `SupportError` that names row and coordinate unless every row is strictly inside its support.
+
+        A `single` row is not called one.
+        """
         values = np.asarray(values)
         outside = np.argwhere(~np.asarray(jax.vmap(self.inside)(values)))
         if not len(outside):
             return
         row, *index = outside[0].tolist()
-        where = f", coordinate {_coordinate(index)}" if index else ""
+        at = f"coordinate {_coordinate(index)}" if index else ""
+        place = f"The value at {at}" if single else f"Row {row}, {at}" if index else f"Row {row}"
         rows = len(np.unique(outside[:, 0]))
+        how_many = "" if single else f" ({rows} of {len(values)} rows have such values)"
         raise SupportError(
-            f"Row {row}{where} of {what} is {values[(row, *index)]}, which is on or outside its support, "
-            f"{describe(self.support)} ({rows} of {len(values)} rows have such values). Correct the value, or declare "
-            "the support that the data really have."
+            f"{place} of {what} is {values[(row, *index)]}, which is on or outside its support, "
+            f"{describe(self.support)}{how_many}. Correct the value, or declare the support that the data really have."
         )
 
 
@@ -179,10 +184,10 @@ def bounds(support: Support, shape: tuple[int, ...]) -> tuple[np.ndarray, np.nda
 
 def describe(support: Support) -> str:
     """The support in words."""
+    support = _scalar_support(support)
     if isinstance(support, constraints.cat):
         parts = [describe(part) for part in support.cseq]
         return "one support a coordinate (" + ", ".join(parts[:4]) + (", …)" if len(parts) > 4 else ")")
-    support = _scalar_support(support)
     lower, upper = (_number(vars(support).get(name)) for name in ("lower_bound", "upper_bound"))
     if lower is not None and upper is not None:
         return f"between {lower} and {upper}"

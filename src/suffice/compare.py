@@ -12,15 +12,16 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from suffice.diagnostics import wasserstein
-from suffice.errors import SamplingWarning
+from suffice.errors import SamplingWarning, SimulationWarning
 from suffice.fitting import Fit
 from suffice.grid import GridPosterior
-from suffice.model import Model
+from suffice.model import Model, require_model
 from suffice.posterior import Posterior
 from suffice.progress import Advance, bar
 from suffice.randomness import require_key
+from suffice.requiring import require_kind
 from suffice.sampling import sample_each
-from suffice.sampling.running import Method
+from suffice.sampling.running import Method, checked_rows, require_method
 from suffice.simulation import Simulations
 from suffice.zoo import exact_posterior
 
@@ -149,7 +150,8 @@ def compare(
     Args:
         key: decides all draws; each method gets the same.
         model: where the observations come from.
-        observations: rows of x; `Simulations` also tell the truths, so that coverage can be counted.
+        observations: rows of x; `Simulations` also tell the truths, so that coverage can be counted. Failed ones are
+            left out.
         methods: settings objects by the name that the table shows.
         budget: of simulations for each observation, which samplers that simulate stop at; none if not given.
         reference: gives the posterior to hold against; `zoo.exact_posterior` of models with a known likelihood and up
@@ -162,8 +164,18 @@ def compare(
         progress: whether to show bars.
     """
     key = require_key(key)
-    rows = observations.x if isinstance(observations, Simulations) else np.asarray(observations)
-    truth = observations.theta if isinstance(observations, Simulations) else None
+    require_model(model)
+    require_kind(methods, Mapping, "methods", "a dictionary from names to methods, such as {'direct': Direct(fit)}")
+    for name, method in methods.items():
+        require_method(method, f"The method {name!r}")
+    truth = None
+    if isinstance(observations, Simulations):
+        failed = len(observations) - observations.num_good
+        if failed:
+            left = f"{failed} of {len(observations)} simulations failed and are left out of the comparison."
+            warnings.warn(left, SimulationWarning, stacklevel=2)
+        truth = observations.good.theta
+    rows = checked_rows(model, observations.good.x if isinstance(observations, Simulations) else observations)
     limited = {name: within_budget(name, method, budget) for name, method in methods.items()}
     references = _references(key, model, rows, reference, draws)
     outcomes = {}

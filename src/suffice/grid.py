@@ -16,6 +16,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from suffice.posterior import Posterior
 from suffice.randomness import require_key
+from suffice.requiring import require_whole
 
 LogDensity = Callable[[Float[Array, " p"]], Float[Array, ""]]
 
@@ -134,6 +135,7 @@ class GridPosterior:
 
     def resample(self, key: PRNGKeyArray, num: int) -> Posterior:
         """`num` independent draws from the tabulated density."""
+        num = require_whole("num", num, 1)
         seed = np.asarray(jax.random.key_data(require_key(key)))
         generator = np.random.default_rng(seed)
         nodes = generator.choice(self._masses.size, size=num, p=(self._masses / self._masses.sum()).reshape(-1))

@@ -17,6 +17,7 @@ from suffice.convergence import Convergence, convergence, from_groups
 from suffice.errors import SimulationWarning
 from suffice.model import Model
 from suffice.randomness import require_key
+from suffice.requiring import require_whole
 from suffice.simulation import Status, Where, simulate_at
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class Posterior:
 
     def resample(self, key: PRNGKeyArray, num: int) -> "Posterior":
         """`num` draws of equal weight, in one chain, drawn with replacement by their weights."""
-        rows = jax.random.choice(require_key(key), len(self.flat), (num,), p=np.asarray(self.flat_weights))
+        shape = (require_whole("num", num, 1),)
+        rows = jax.random.choice(require_key(key), len(self.flat), shape, p=np.asarray(self.flat_weights))
         return type(self)(self.flat[np.asarray(rows)][None], self.names, info=self.info)
 
     def thinned(self, num: int) -> "Posterior":
@@ -118,9 +120,7 @@ class Posterior:
 
         Weighted draws are chosen systematically: draw i about `num` × weight i times.
         """
-        if isinstance(num, bool) or not isinstance(num, int | np.integer) or num < 1:
-            raise ValueError(f"num is {num!r}, but must be a whole number of at least 1.")
-        rows = self._even_rows(num)
+        rows = self._even_rows(require_whole("num", num, 1))
         return type(self)(self.flat[rows][None], self.names, info=self.info)
 
     def predictive(

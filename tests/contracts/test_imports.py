@@ -9,6 +9,7 @@ import suffice
 
 RINGS = [
     {"errors"},
+    {"requiring"},
     {"storage", "progress", "randomness", "convergence", "compiling"},
     {"checkpoint"},
     {"charts"},

@@ -169,8 +169,10 @@ def test_calibrate_in_one_call(key: jax.Array) -> None:
     assert again.p_values == found.p_values
 
 
-def test_truths_must_match(sims: sf.Simulations) -> None:
+def test_truths_must_match(sims: sf.Simulations, unchecked_types: None) -> None:
     posteriors = posteriors_of(Conjugate(), sims)
+    with pytest.raises(TypeError, match=r"theta is of type Simulations.*give sims\.theta"):
+        sbc(posteriors, sims)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="one row of theta for each posterior"):
         sbc(posteriors, sims.theta[:-1])
     with pytest.raises(ValueError, match="at least 20"):

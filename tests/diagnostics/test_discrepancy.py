@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 import suffice as sf
 from suffice.diagnostics import c2st, mean_error, mmd, wasserstein
+from suffice.grid import GridPosterior
 
 
 def transport_by_linear_program(x: np.ndarray, a: np.ndarray, y: np.ndarray, b: np.ndarray) -> float:
@@ -118,7 +119,7 @@ def test_mmd_against_a_loop_and_a_closed_form() -> None:
     assert abs(mmd(x, y)) < 0.003
 
 
-def test_bad_samples_are_refused() -> None:
+def test_bad_samples_are_refused(unchecked_types: None) -> None:
     rows = np.zeros((4, 2))
     with pytest.raises(ValueError, match="the other 3"):
         wasserstein(rows, np.zeros((4, 3)))
@@ -126,5 +127,9 @@ def test_bad_samples_are_refused() -> None:
         mean_error(rows, np.full((4, 2), np.nan))
     with pytest.raises(ValueError, match="weights of its own"):
         wasserstein(sf.Posterior(rows[None], ("a", "b")), rows, one_weights=np.ones(4))
+    grid = GridPosterior(("a", "b"), (np.arange(3.0), np.arange(3.0)), np.full((3, 3), 1 / 9), 0.0)
+    for measure in (wasserstein, mean_error):
+        with pytest.raises(TypeError, match=r"is a GridPosterior.*draw from it with \.resample"):
+            measure(rows, grid)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="all draws the same"):
         mmd(rows, rows)

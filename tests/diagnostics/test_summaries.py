@@ -1,6 +1,7 @@
 """`summary`, `rhat` and `ess` of posteriors and of plain arrays."""
 
 import numpy as np
+import pytest
 
 import suffice as sf
 from suffice.diagnostics import ess, rhat, summary
@@ -17,3 +18,8 @@ def test_posteriors_and_arrays_agree() -> None:
     table = summary(post)
     np.testing.assert_allclose(table["rhat"], rhat(draws))
     assert {"mean", "sd", "ess_bulk", "ess_tail", "mcse_mean", "mcse_sd"} <= set(table.columns)
+
+
+def test_a_summary_is_of_a_posterior(unchecked_types: None) -> None:
+    with pytest.raises(TypeError, match="posterior is of type ndarray, but must be a Posterior; rhat and ess take"):
+        summary(np.zeros((4, 100, 2)))  # type: ignore[arg-type]

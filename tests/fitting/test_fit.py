@@ -112,6 +112,25 @@ def test_wrong_inputs_of_a_fit_are_sentences(gamma_fit: sf.Fit, gamma_sims: sf.S
         sf.fit(jax.random.key(0), sf.zoo.gamma(), gamma_sims[:10])
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"objective": "SM"}, r"objective is 'SM', but must be an objective, such as ScoreMatching\(\)"),
+        ({"objective": sf.ScoreMatching}, "objective is the class ScoreMatching, but must be an objective"),
+        ({"training": {}}, r"training is of type dict, but must be settings: suffice\.Training"),
+        ({"family": "gaussian"}, "family is 'gaussian', but must be an ExponentialFamily"),
+        ({"sims": (np.zeros((30, 2)), np.zeros((30, 10)))}, r"sims is of type tuple.*from_arrays\(theta, x\)"),
+        ({"model": lambda key, theta: theta}, r"model is of type function, but must be a Model"),
+    ],
+)
+def test_other_kinds_of_inputs_are_sentences(
+    given: dict[str, Any], words: str, gamma_sims: sf.Simulations, unchecked_types: None
+) -> None:
+    arguments: dict[str, Any] = {"model": sf.zoo.gamma(), "sims": gamma_sims} | given
+    with pytest.raises(TypeError, match=words):
+        sf.fit(jax.random.key(0), **arguments)
+
+
 @pytest.mark.parametrize("name", ["gamma", "beta", "ar2", "lorenz96"])
 def test_save_and_load(name: str, tmp_path: Path) -> None:
     model = getattr(sf.zoo, name)()

@@ -1,6 +1,7 @@
 """Pictures show what they are given: axes have names, every method and parameter is there, values are in place."""
 
 import io
+from typing import Any
 
 import jax
 import numpy as np
@@ -39,6 +40,13 @@ def test_a_pair_plot_names_parameters_and_marks_truth_and_reference(observed: np
     marginal = figure.axes[0].lines[0]
     peak = marginal.get_xdata()[np.argmax(marginal.get_ydata())]
     assert abs(peak - post.mean[0]) < 0.5 * post.sd[0]
+
+
+@pytest.mark.parametrize("truth", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]]])
+def test_a_truth_has_a_value_for_each_parameter(truth: Any) -> None:
+    post = sf.Posterior(np.random.default_rng(0).normal(size=(2, 100, 2)), ("a", "b"))
+    with pytest.raises(ValueError, match=r"truth has shape .* one number for each of the 2 parameters: a, b"):
+        sf.plot.pair(post, truth=truth)
 
 
 def test_a_weighted_posterior_is_drawn_by_its_weights() -> None:

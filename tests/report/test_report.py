@@ -53,6 +53,12 @@ def fit_with(course: History) -> sf.Fit:
     return sf.Fit(fit.module, fit.names, course, {"simulations": [{"num": 10, "key": {"data": [0, 1]}}]})
 
 
+def test_a_wrong_truth_writes_nothing(post: sf.Posterior, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="one number for each of the 2 parameters"):
+        sf.report(post, path=tmp_path / "r.html", truth=[1.0])
+    assert not (tmp_path / "r.html").exists()
+
+
 def test_a_posterior_that_passed_everything_is_to_be_believed(
     post: sf.Posterior, check: PredictiveCheck, calibrated: Calibration
 ) -> None:

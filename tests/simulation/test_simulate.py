@@ -1,6 +1,7 @@
 """`simulate`: the same numbers however they are made, failures kept and explained, bad input refused at once."""
 
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -100,6 +101,13 @@ def test_simulations_outside_the_support_are_marked(key: jax.Array) -> None:
 def test_num_must_be_a_positive_number(num: object, key: jax.Array, unchecked_types: None) -> None:
     with pytest.raises(ValueError, match="must be a whole number of simulations between 1 and"):
         sf.simulate(key, sf.zoo.gaussian(), num)  # type: ignore[arg-type]
+
+
+def test_what_is_no_model_is_refused(key: jax.Array, unchecked_types: None) -> None:
+    simulator: Any = normal
+    for verb in (lambda: sf.simulate(key, simulator, 10), lambda: sf.check(simulator)):
+        with pytest.raises(TypeError, match=r"model is of type function, but must be a Model: suffice\.Model"):
+            verb()
 
 
 @pytest.mark.parametrize("key", [0, "key", np.zeros(2), jax.random.split(jax.random.key(0))])

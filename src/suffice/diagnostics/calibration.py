@@ -17,6 +17,7 @@ from suffice import convergence
 from suffice.diagnostics.ranks import Ranks
 from suffice.posterior import Posterior
 from suffice.randomness import require_key
+from suffice.simulation import Simulations
 
 INDEPENDENT = 99  # draws that a truth is ranked among, at most: one hundred ranks
 FEWEST = 9  # the same, at least
@@ -182,6 +183,8 @@ def _distances(rows: Float[np.ndarray, "m p"], others: Float[np.ndarray, "n p"])
 
 
 def _checked(posteriors: Sequence[Posterior], theta: ArrayLike) -> Float[np.ndarray, "n p"]:
+    if isinstance(theta, Simulations):
+        raise TypeError("theta is of type Simulations, but must be an array of the parameters alone: give sims.theta.")
     truth = np.asarray(theta, np.float64)
     if len(posteriors) < FEWEST_POSTERIORS or truth.shape != (len(posteriors), posteriors[0].draws.shape[-1]):
         raise ValueError(

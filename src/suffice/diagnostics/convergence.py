@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from suffice import convergence
 from suffice.posterior import Posterior
+from suffice.requiring import require_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -16,6 +17,7 @@ Draws = Posterior | Float[np.ndarray, "chain draw p"]
 
 def summary(posterior: Posterior) -> "DataFrame":
     """One row a parameter: mean, sd, quantiles, R-hat, effective sizes and Monte Carlo standard errors."""
+    require_kind(posterior, Posterior, "posterior", "a Posterior; rhat and ess take an array of draws too")
     return posterior.summary()
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from suffice.diagnostics.pairs import gaussian, pair_mean
 from suffice.diagnostics.transport import least_matching_cost, scale_of
+from suffice.grid import GridPosterior
 from suffice.posterior import Posterior
 from suffice.randomness import require_key
 
@@ -138,6 +139,8 @@ def rows_of(
         if weights is not None:
             raise ValueError("A Posterior has weights of its own: give weights with arrays only.")
         rows, values = sample.flat, sample.flat_weights
+    elif isinstance(sample, GridPosterior):
+        raise TypeError("A sample is a GridPosterior, a density without draws: draw from it with .resample(key, 1000).")
     else:
         rows = np.asarray(sample)
         values = np.ones(len(rows)) if weights is None else np.asarray(weights)

@@ -30,8 +30,9 @@ from suffice.fitting.result import Fit
 from suffice.fitting.streaming import Blocks, resident
 from suffice.fitting.training import Training
 from suffice.matching.objectives import Batch, Objective, PosteriorMean, ScoreMatching
-from suffice.model import Model
+from suffice.model import Model, require_model
 from suffice.randomness import key_record, require_key
+from suffice.requiring import require_kind
 from suffice.simulation import Simulations, StoredRows, dependence_sentence
 
 FEWEST = 20  # good simulations below which nothing can be fitted
@@ -69,6 +70,7 @@ def fit(
     """
     key = require_key(key)
     objective = ScoreMatching() if objective is None else objective
+    _require_kinds(model, sims, objective, family, training)
     _require_simulations(model, sims)
     key_networks, key_training = jax.random.split(key)
     key_refinement, key_look = (jax.random.fold_in(key, number) for number in (2, 3))
@@ -157,6 +159,20 @@ def default_training(model: Model, objective: Objective) -> Training:
     if model.markov_order is not None or len(model.data_shape) == 2:
         return Training(epochs=50, batch_size=200)
     return Training()
+
+
+def _require_kinds(model: Any, sims: Any, objective: Any, family: Any, training: Any) -> None:
+    """Refuse arguments of another kind than `fit` takes."""
+    require_model(model)
+    made = "Simulations: of suffice.simulate(key, model, num), or Simulations.from_arrays(theta, x) of pairs at hand"
+    require_kind(sims, Simulations, "sims", made)
+    offered = "an objective, such as ScoreMatching(), SlicedScoreMatching() or PosteriorMean()"
+    require_kind(objective, Objective, "objective", offered)
+    if family is not None:
+        families = "an ExponentialFamily, or a Regression for PosteriorMean()"
+        require_kind(family, (ExponentialFamily, Regression), "family", families)
+    if training is not None:
+        require_kind(training, Training, "training", "settings: suffice.Training(epochs=100), say")
 
 
 def _require_simulations(model: Model, sims: Simulations) -> None:

@@ -11,11 +11,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from numpy.typing import ArrayLike as Values
 from numpyro.distributions import Distribution, constraints
+from numpyro.distributions.transforms import biject_to
 
 from suffice.charts import Chart, Support, describe, per_coordinate
 from suffice.errors import ModelError
 from suffice.model.external import External, not_traceable, require_shape, stand_in_shape, trial_shape
 from suffice.model.worker import inside_child
+from suffice.requiring import require_kind
 
 Simulator = Callable[[PRNGKeyArray, Float[Array, " p"]], Float[Array, "..."]]
 LogLikelihood = Callable[[Float[Array, "..."], Float[Array, " p"]], Float[Array, ""]]
@@ -26,7 +28,8 @@ class Model:
     """A prior over θ and a simulator of x given θ.
 
     Args:
-        prior: a numpyro distribution of a vector θ (event dim 1), such as `Uniform(low, high).to_event(1)`.
+        prior: a numpyro distribution of a vector θ (event dim 1), such as `Uniform(low, high).to_event(1)`; for
+            parameters of different kinds a `TransformedDistribution` with a `CatTransform`.
         simulator: `simulator(key, theta) -> x`, JAX code for one θ of shape `(p,)` and one x, which the library
             vectorises. x is a vector `(d,)`, a series `(T,)` or a multivariate series `(T, K)`.
         support: the numpyro constraint that every coordinate of x obeys, or a sequence of them, one for each
@@ -260,6 +263,11 @@ class Model:
         return chart.require_observation(observed, self.data_shape, iid=iid)
 
 
+def require_model(model: Any) -> None:
+    """Refuse what is no model, such as its simulator alone."""
+    require_kind(model, Model, "model", "a Model: suffice.Model(prior, simulator), or one of suffice.zoo")
+
+
 def _check_prior(prior: Distribution) -> None:
     if not isinstance(prior, Distribution):
         raise ModelError(
@@ -278,6 +286,29 @@ def _check_prior(prior: Distribution) -> None:
         )
     if prior.support is None or prior.support.is_discrete:
         raise ModelError("The prior is discrete, but theta must be continuous. Use a continuous prior.")
+    _check_taken_apart(prior)
+
+
+def _check_taken_apart(prior: Distribution) -> None:
+    """Refuse a prior that JAX cannot take apart and put together again, as it does for every compiled program."""
+    theta = jax.ShapeDtypeStruct(prior.event_shape, jax.dtypes.canonicalize_dtype(float))
+    try:
+        jax.eval_shape(prior.log_prob, theta)
+    except Exception:
+        return  # it has no density to begin with, and some methods need none
+    try:
+        leaves, structure = jax.tree.flatten(prior)
+        again = jax.tree.unflatten(structure, leaves)
+        jax.eval_shape(again.log_prob, theta)
+        jax.eval_shape(again.sample, jax.random.key(0))
+        biject_to(again.support)
+    except Exception as error:
+        raise ModelError(
+            f"The prior, a {type(prior).__name__}, loses what it is made of when JAX takes it apart and puts it "
+            f"together again, as it does to compile its density: {type(error).__name__}: {error}. Write it as a "
+            "numpyro TransformedDistribution, with a CatTransform for parameters of different kinds (see 'Bounded "
+            "data' in the documentation), or name the attributes that it is made of in its class's pytree_data_fields."
+        ) from error
 
 
 def _checked_names(names: Sequence[str] | None, p: int) -> tuple[str, ...]:

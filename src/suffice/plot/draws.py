@@ -39,7 +39,12 @@ def pair(
         rows = _reference_rows(reference)
         shown.append((rows, np.full(len(rows), 1 / len(rows)), labels[1], {"color": ORANGE, "linestyle": "--"}))
     names, p = posterior.names, len(posterior.names)
-    limits = _limits([rows for rows, _, _, _ in shown], truth)
+    cross = None if truth is None else np.asarray(truth, float)
+    if cross is not None and cross.shape != (p,):
+        raise ValueError(
+            f"truth has shape {cross.shape}, but must be one number for each of the {p} parameters: {', '.join(names)}."
+        )
+    limits = _limits([rows for rows, _, _, _ in shown], cross)
     drawn, panels = figure(p, p, width=1.2 + 2.2 * p, height=0.9 + 2.2 * p)
     for i in range(p):
         for j in range(p):
@@ -52,7 +57,7 @@ def pair(
                     _marginal(panel, rows[:, i], weights, label, look)
                 else:
                     _regions(panel, rows[:, [j, i]], weights, look)
-            _mark(panel, None if truth is None else np.asarray(truth, float), i, j)
+            _mark(panel, cross, i, j)
             panel.set_xlabel(names[j] if i == p - 1 else "")
             panel.set_ylabel(("density" if i == j else names[i]) if j == 0 else "")
             panel.set_xlim(*limits[:, j])
@@ -148,9 +153,9 @@ def _regions(
     panel.contour(*axes, heights.T, levels=cuts, colors=look["color"], linestyles=look["linestyle"], linewidths=1.2)
 
 
-def _limits(samples: list[Float[np.ndarray, "_ p"]], truth: ArrayLike | None) -> Float[np.ndarray, "2 p"]:
+def _limits(samples: list[Float[np.ndarray, "_ p"]], truth: Float[np.ndarray, " p"] | None) -> Float[np.ndarray, "2 p"]:
     """From where to where each parameter is drawn, the same in all its panels."""
-    rows = [*samples] if truth is None else [*samples, np.asarray(truth, float)[None]]
+    rows = [*samples] if truth is None else [*samples, truth[None]]
     low, high = (np.array([end(values) for values in np.concatenate(rows).T]) for end in (np.min, np.max))
     margin = 0.04 * (high - low) + 1e-9 * (1 + np.abs(low)) * (high == low)
     return np.stack([low - margin, high + margin])

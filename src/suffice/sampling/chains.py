@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 from suffice.checkpoint import Checkpoint
 from suffice.compiling import compiled
 from suffice.progress import bar
+from suffice.requiring import require_whole
 from suffice.simulation.executors import available_cores
 
 PIECE = 100  # steps of every chain in one call of the compiled program, at most
@@ -39,9 +40,7 @@ class Run:
 
     def __post_init__(self) -> None:
         for name in ("num_draws", "num_chains"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1.")
+            object.__setattr__(self, name, require_whole(name, getattr(self, name), 1))
 
 
 class Draw(NamedTuple):

@@ -1,14 +1,17 @@
 """The verbs `sample` and `sample_each`: from a method and an observation to a posterior."""
 
 import os
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from suffice.errors import ModelError, SupportError
+from suffice.model import Model
 from suffice.posterior import Posterior
 from suffice.randomness import key_record, require_key
+from suffice.requiring import require_kind, require_numbers
 from suffice.sampling.believing import note_doubts
 from suffice.sampling.chains import Run
 
@@ -49,17 +52,8 @@ def sample(
         checkpoint: a file from which a killed run goes on with the same draws.
         progress: whether to show a bar.
     """
-    posteriors = sample_each(
-        key,
-        method,
-        np.asarray(observed)[None],
-        num_draws=num_draws,
-        num_chains=num_chains,
-        iid=iid,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
-    return posteriors[0]
+    run = Run(num_draws, num_chains, iid, checkpoint, progress)
+    return _posteriors(key, method, require_numbers(observed, "the observation")[None], run)[0]
 
 
 def sample_each(
@@ -74,13 +68,43 @@ def sample_each(
     progress: bool = True,
 ) -> list[Posterior]:
     """A posterior for each of many observations (rows), in one compiled program; arguments as for `sample`."""
-    key, run = require_key(key), Run(num_draws, num_chains, iid, checkpoint, progress)
-    rows = list(np.asarray(observations))
-    if not rows:
-        raise ValueError("There are no observations: give at least one row.")
-    checked = np.stack([method.observation(row, iid=iid) for row in rows])
+    return _posteriors(key, method, observations, Run(num_draws, num_chains, iid, checkpoint, progress))
+
+
+def _posteriors(key: PRNGKeyArray, method: Method, observations: ArrayLike, run: Run) -> list[Posterior]:
+    """What both verbs do, one call below either, so that warnings point at who called the verb."""
+    key = require_key(key)
+    require_method(method)
+    checked = checked_rows(method, observations, iid=run.iid)
     posteriors = method.sample_each(key, checked, run)
     for observed, posterior in zip(checked, posteriors, strict=True):
-        posterior.info.update(key=key_record(key), observed=observed, iid=iid)
+        posterior.info.update(key=key_record(key), observed=observed, iid=run.iid)
     note_doubts(posteriors)
     return posteriors
+
+
+def require_method(method: Any, what: str = "method") -> None:
+    """Refuse what is no method, such as the fit that one is made of."""
+    require_kind(
+        method,
+        Method,
+        what,
+        "a settings object: Direct(fit), Exchange(fit), or one of (model, statistics), that is Rejection, "
+        "PopulationAbc, SequentialAbc, MarkovAbc, Annealing, SyntheticLikelihood, RatioEstimation",
+    )
+
+
+def checked_rows(judge: Method | Model, observations: ArrayLike, *, iid: bool = False) -> np.ndarray:
+    """The rows of `observations` as the method, or the model, can use them; an error names the one it is about."""
+    rows = list(require_numbers(observations, "the array of observations"))
+    if not rows:
+        raise ValueError("There are no observations: give at least one row.")
+    checked = []
+    for i, row in enumerate(rows):
+        try:
+            checked.append(judge.observation(row, iid=iid))
+        except (ModelError, SupportError) as error:
+            if len(rows) == 1:
+                raise
+            raise type(error)(f"Observation {i} of {len(rows)}, counted from 0: {error}") from error
+    return np.stack(checked)

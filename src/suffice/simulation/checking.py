@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 
 from suffice.charts import Chart, describe
 from suffice.errors import ModelError, SupportError
-from suffice.model import Model
+from suffice.model import Model, require_model
 from suffice.randomness import require_key
 from suffice.simulation.blocks import LANES, Pairs, simulate_block
 from suffice.simulation.checking_outside import outside_findings
@@ -34,6 +34,7 @@ def check(model: Model, *, key: PRNGKeyArray | None = None, executor: Where = No
     >>> sf.check(sf.zoo.ar2()).ok
     True
     """
+    require_model(model)
     key = require_key(jax.random.key(0) if key is None else key)
     return Check(tuple(_findings(key, model, executor)))
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from suffice.errors import SimulationWarning
-from suffice.model import Model
+from suffice.model import Model, require_model
 from suffice.progress import bar
 from suffice.randomness import require_key
 from suffice.simulation.blocks import LANES
@@ -55,6 +55,7 @@ def simulate(
     Simulations(1000 of x(10,), theta(k, theta), 0 failed)
     """
     key = require_key(key)
+    require_model(model)
     if isinstance(num, bool) or not isinstance(num, int | np.integer) or not 0 < num <= MAX_SIMULATIONS:
         raise ValueError(f"num is {num!r}, but must be a whole number of simulations between 1 and {MAX_SIMULATIONS}.")
     path = None if store is None else Path(store)

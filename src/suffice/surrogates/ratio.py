@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from suffice.requiring import require_whole
 from suffice.surrogates.lasso import Rule, cross_validated_lasso
 from suffice.surrogates.summaries import Summaries
-from suffice.surrogates.surrogate import Surrogate, require_whole
+from suffice.surrogates.surrogate import Surrogate
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from suffice.model import Model
 from suffice.posterior import Posterior
+from suffice.requiring import require_whole
 from suffice.surrogates.likelihood import Estimator, Likelihood
 from suffice.surrogates.metropolis import run_metropolis
 from suffice.surrogates.population import run_populations
@@ -85,9 +86,3 @@ class Surrogate(ABC):
         for posterior in posteriors:
             posterior.info.update(method=type(self).__name__, sampler=self.sampler, reference_simulations=spent)
         return posteriors
-
-
-def require_whole(name: str, value: Any, least: int) -> None:
-    """Refuse a setting that is no whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
