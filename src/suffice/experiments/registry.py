@@ -191,7 +191,7 @@ _ITEMS = (
         ("fig:Lorenz_posteriors",),
         "figure",
         LorenzPosteriors(),
-        ("30 s", "20 min", "10 h"),
+        ("30 s", "1 h", "10 h"),
         "The released code's Lorenz96 keeps one variable frozen (D3) and shares one noise among all (D4); this one "
         "follows the equations, so no number of this model can agree.",
     ),

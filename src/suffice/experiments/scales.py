@@ -1,4 +1,4 @@
-"""How much is computed: `smoke` to see that everything runs, `quick` for an hour, `paper` as the paper has it."""
+"""How much is computed: `smoke` to see that everything runs, `quick` for hours, `paper` as the paper has it."""
 
 from dataclasses import dataclass
 from typing import Any
