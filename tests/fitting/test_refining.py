@@ -106,7 +106,8 @@ def test_a_right_family_stays_right() -> None:
     assert worst_error(right.refined()) < worst_error(right.normaliser) + 0.05
 
 
-def test_a_family_too_sure_by_an_order_of_magnitude_is_cooled() -> None:
+def test_a_family_too_sure_by_an_order_of_magnitude_is_cooled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refining, "BATCH", 400)
     rows = Rows(0.0)
     right, rows.normaliser = worst_error(rows.normaliser), tempered(rows.normaliser, 40.0)
     assert worst_error(rows.normaliser) > 20.0
@@ -140,8 +141,9 @@ def test_contrasts_of_both_kinds_have_the_mean_of_the_prior() -> None:
     assert beyond[0] == pytest.approx(beyond[1], rel=0.15)
 
 
-def test_tails_of_an_unbounded_prior_are_seen() -> None:
+def test_tails_of_an_unbounded_prior_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A spurious mode five standard deviations out, where no draw of the prior lies, is taken down."""
+    monkeypatch.setattr(refining, "BATCH", 300)
     prior = dist.Normal(jnp.zeros(1), jnp.ones(1)).to_event(1)
     model = sf.Model(prior, lambda key, theta: theta + jax.random.normal(key, (1,)))
     sims = sf.simulate(jax.random.key(0), model, 5000, progress=False)

@@ -80,7 +80,7 @@ def test_kernels_and_bridges_are_exact(kernel: Any, bridges: int) -> None:
 
 @quiet
 def test_guided_proposals_are_exact() -> None:
-    method = sf.Exchange(exact_fit("gaussian", normalised=True), inner_steps=30, kernel="hmc", warmup=500, thin=3)
+    method = sf.Exchange(exact_fit("gaussian", normalised=True), inner_steps=10, kernel="hmc", warmup=400, thin=2)
     posteriors = sampled("gaussian", method, 20, num_draws=200)
     assert posteriors[0].info["outer"] == "guided"
     found = errors(posteriors, references("gaussian"))
@@ -92,7 +92,7 @@ def test_guided_proposals_are_exact() -> None:
 def test_a_wrong_guide_costs_draws_and_nothing_else() -> None:
     fit = exact_fit("gamma", normalised=True)
     wrong = eqx.tree_at(lambda part: part.polynomial, fit.normaliser, replace_fn=lambda terms: terms + 1.0)
-    method = sf.Exchange(replace(fit, normaliser=wrong), inner_steps=100, warmup=500)
+    method = sf.Exchange(replace(fit, normaliser=wrong), inner_steps=10, kernel="hmc", warmup=400)
     assert np.abs(wrong(jnp.array([1.5, 1.5])) - wrong(jnp.array([2.5, 2.5]))) > 3  # far from what it was
     found = errors(sampled("gamma", method, 4), references("gamma", 4))
     assert np.abs(found).max() < 4
