@@ -217,11 +217,11 @@ def _refined(
 
 @eqx.filter_jit
 def _best_power(normaliser: Normaliser, rows: _Rows) -> Float[Array, ""]:
-    """The power of the ratio that gives the parameters of these pairs the highest probability among each other."""
-    alike = Contrasts(rows.own.theta, jnp.zeros_like(rows.own.log_weight))
+    """The power of the ratio that gives the parameters of these pairs the highest posterior probability."""
+    contrasts = rows.contrasts(len(rows.statistics))
 
     def fitness(power: Array) -> Float[Array, ""]:
-        return jnp.mean(log_posterior_ratio(tempered(normaliser, power), rows.statistics, alike))
+        return jnp.mean(log_posterior_ratio(tempered(normaliser, power), rows.statistics, contrasts))
 
     powers = jnp.asarray(POWERS, normaliser.centre.dtype)
     values = jax.lax.map(fitness, powers)
